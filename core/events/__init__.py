@@ -1,0 +1,1 @@
+"""The event families, their envelope and their one closed registry."""

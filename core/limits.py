@@ -1,0 +1,74 @@
+"""Every bound of the product, with its reason; relations between them are asserted below."""
+
+from __future__ import annotations
+
+KIB = 1024
+MIB = 1024 * KIB
+
+#: Largest integer that survives every JSON reader (ENV-4, RFC 8785 section 3.2.2.3).
+INTEGER_MAX = 2**53 - 1
+#: Deepest JSON accepted anywhere; our own events need 12, provider payloads about 30.
+JSON_DEPTH_MAX = 128
+#: Payloads up to this length lie in the event row; larger ones are blobs (contract, Envelope).
+PAYLOAD_INLINE_BYTES_MAX = 16 * KIB
+#: A blob-held payload must still be foldable in bounded memory.
+PAYLOAD_BYTES_MAX = 64 * MIB
+#: One event names at most this many further blobs; a delivered-input delta is a few dozen.
+REFS_MAX = 1024
+#: Events in one append request. 500 is the batch the performance goals use.
+EVENTS_PER_APPEND_MAX = 1000
+#: Body of an API request: EVENTS_PER_APPEND_MAX small events, or a few large ones.
+BODY_BYTES_MAX = 1 * MIB
+#: Batch bodies of the append route: larger, since 500 events of 1 KB and envelopes are 0.7 MB.
+APPEND_BODY_BYTES_MAX = 8 * MIB
+#: One uploaded blob.
+BLOB_BYTES_MAX = 64 * MIB
+#: One uploaded import (streamed to disk, never held).
+IMPORT_BYTES_MAX = 512 * MIB
+#: One value (a line of a log format, a whole document) an importer will hold in memory.
+IMPORT_VALUE_BYTES_MAX = 64 * MIB
+#: Files in one import request of the page, and entries read from one folder by the command.
+IMPORT_FILES_MAX = 10_000
+#: A body that has not arrived by then is answered 408.
+BODY_SECONDS_MAX = 20.0
+#: Long enough for 512 MiB over a 20 MB/s link, with room.
+IMPORT_BODY_SECONDS_MAX = 300.0
+
+#: Group commit: members and bytes in one flush. 256 members of 1 KB flush as fast as 64 (bench).
+GROUP_MEMBERS_MAX = 256
+GROUP_BYTES_MAX = 4 * MIB
+#: Members waiting for the writer; beyond it the answer is 503 with Retry-After (APP-7).
+QUEUE_MEMBERS_MAX = 4096
+QUEUE_BYTES_MAX = 64 * MIB
+#: An acknowledgement that has not come by then is AckUnknown to its caller (APP-6).
+ACK_SECONDS_MAX = 30.0
+#: One caller's appends per second before 429; generous, it only protects others.
+CALLER_REQUESTS_PER_SECOND_MAX = 20_000
+
+#: A projection snapshot is stored every so many events: bounds the suffix a boundary folds.
+SNAPSHOT_EVENTS = 128
+#: Closed entities of the record are archived into one segment every so many events.
+SEGMENT_EVENTS = 128
+#: So many segments of one level merge into one of the next.
+SEGMENT_FANOUT = 8
+
+#: Pages.
+PAGE_ROWS_MAX = 200
+PAGE_ROWS = 50
+EVENTS_PAGE_MAX = 1000
+#: Values longer than this are cut on a page, with their size and a link to the whole.
+DISPLAY_CHARS_MAX = 20_000
+#: Ribbon: at most so many drawn marks in one view, however long the log.
+RIBBON_MARKS_MAX = 240
+
+#: Free space below which the store says 507 before it is full, and the ballast it can release.
+BALLAST_BYTES = 256 * KIB
+
+assert PAYLOAD_INLINE_BYTES_MAX < PAYLOAD_BYTES_MAX <= BLOB_BYTES_MAX
+# One request always fits one group, else it could never be flushed.
+assert EVENTS_PER_APPEND_MAX * KIB <= GROUP_BYTES_MAX
+assert GROUP_BYTES_MAX < QUEUE_BYTES_MAX
+assert GROUP_MEMBERS_MAX <= QUEUE_MEMBERS_MAX
+# A snapshot always lies on a segment boundary, so that it holds only archived references.
+assert SNAPSHOT_EVENTS % SEGMENT_EVENTS == 0
+assert PAGE_ROWS <= PAGE_ROWS_MAX

@@ -1,0 +1,343 @@
+"""TrajectoryRecord: the control state at one boundary, one field per slice.
+
+INVARIANTS
+1. A record is a function of the events up to its boundary and of the reducer version; it holds
+   nothing that no event says, and no clock (LOG-1).
+2. It is bounded: what is open is held by value, what is closed lies in the archive, which the
+   record names by digest. So a snapshot never copies a growing list.
+3. Nothing in it says *in doubt*, *in flight* or *established*: those are grades, computed
+   outside (EFF-2, core.rules.grades).
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from core.events.control import ControlState, PlanItem
+from core.events.envelope import Standing
+from core.events.task import Capabilities
+from core.events.tool import Basis, ResultStatus
+
+
+class Slice(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
+    """Base of every part of a record."""
+
+
+class Scope(Slice, frozen=True):
+    """What TaskStarted (and Forked) said."""
+
+    title: str = ""
+    standing: Standing = "gated"
+    capabilities: Capabilities = Capabilities()
+    agent: str | None = None
+    source: str | None = None
+    model: str | None = None
+    requester: str | None = None
+    parent_trajectory_id: str | None = None
+    parent_operation_id: str | None = None
+    forked_from: str | None = None
+    forked_at: int | None = None
+    deadline_at: int | None = None
+    finalization_deadline_at: int | None = None
+    checkpoint_slots: tuple[str, ...] = ()
+    started_sequence: int = 0
+
+
+class Evidence(Slice, frozen=True):
+    """One ToolResult of an attempt, by reference."""
+
+    sequence_number: int
+    status: ResultStatus
+    basis: Basis
+    adequate: bool
+    """Whether it settles: a settling status, correlated with an intent, from who may say so."""
+
+
+class Attempt(Slice, frozen=True):
+    """One transport attempt: its intent and the evidence about it."""
+
+    attempt_id: str
+    intent_sequence: int
+    owner_epoch: int
+    control_epoch: int
+    worker: str | None = None
+    deadline_at: int | None = None
+    reservation_event: str | None = None
+    evidence: tuple[Evidence, ...] = ()
+
+    @property
+    def withheld(self) -> bool:
+        """The last word on this attempt is that it was not sent."""
+        return bool(self.evidence) and self.evidence[-1].status == "withheld"
+
+
+class Operation(Slice, frozen=True):
+    """One logical operation with all its attempts."""
+
+    operation_id: str
+    tool: str
+    kind: str
+    """intent, or proposal (STD-2)."""
+    first_sequence: int
+    last_sequence: int
+    tool_version: str | None = None
+    arguments_digest: str | None = None
+    step: int | None = None
+    attempts: tuple[Attempt, ...] = ()
+    outcome: ResultStatus | None = None
+    """Settled outcome by adequate evidence; None while unsettled."""
+    outcome_sequence: int | None = None
+    outcome_basis: Basis | None = None
+    disputed: bool = False
+    settlement_owner: str | None = None
+    depends_on: tuple[str, ...] = ()
+    compensates: str | None = None
+    licence_sequence: int | None = None
+
+    @property
+    def unsettled(self) -> bool:
+        """Durable intent and no adequate outcome, or a dispute (EFF-1)."""
+        return self.outcome is None or self.disputed
+
+
+class Operations(Slice, frozen=True):
+    """The operation table: the open ones by value, the closed ones counted and archived."""
+
+    open: dict[str, Operation] = {}
+    total: int = 0
+    by_outcome: dict[str, int] = {}
+    unmatched_results: int = 0
+    """Results whose operation has no intent in the prefix."""
+
+    @property
+    def unsettled(self) -> int:
+        """How many operations are unsettled."""
+        return sum(1 for operation in self.open.values() if operation.unsettled)
+
+
+class Call(Slice, frozen=True):
+    """One model call (invocation)."""
+
+    invocation_id: str
+    context_sequence: int | None = None
+    reply_sequence: int | None = None
+    status: str | None = None
+    """None while no reply is recorded."""
+    step: int | None = None
+    model: str | None = None
+    retry_of: str | None = None
+    control_epoch: int = 0
+    charge: str = "unreserved"
+    """unreserved, reserved, partial or settled."""
+
+
+class TokenTotals(Slice, frozen=True):
+    """Tokens reported by all replies so far; `unreported` counts replies without usage."""
+
+    input: int = 0
+    output: int = 0
+    cache_read: int = 0
+    cache_write: int = 0
+    unreported: int = 0
+
+
+class Calls(Slice, frozen=True):
+    """Model calls: the open ones by value, the rest counted."""
+
+    open: dict[str, Call] = {}
+    total: int = 0
+    replied: int = 0
+    by_status: dict[str, int] = {}
+    retries: int = 0
+    tokens: TokenTotals = TokenTotals()
+    models: tuple[str, ...] = ()
+    """Models that served a reply, in order of first appearance, at most 16."""
+
+
+class Reservation(Slice, frozen=True):
+    """Bounds set aside and not yet settled."""
+
+    event_id: str
+    sequence_number: int
+    bounds: dict[str, int]
+    """resource -> amount still outstanding, in its unit."""
+    operation_id: str | None = None
+    attempt_id: str | None = None
+    invocation_id: str | None = None
+    settlement_owner: str | None = None
+
+
+class Account(Slice, frozen=True):
+    """One resource: integers of `unit`."""
+
+    unit: str
+    consumed: int = 0
+    outstanding: int = 0
+    ceiling: int | None = None
+    finalization_reserve: int = 0
+    overrun: int = 0
+    """Amount observed above its bounds."""
+
+
+class Budget(Slice, frozen=True):
+    """Accounts by resource, and open reservations by event id."""
+
+    accounts: dict[str, Account] = {}
+    open: dict[str, Reservation] = {}
+    reservations: int = 0
+    settlements: int = 0
+    cumulative: dict[str, int] = {}
+    """`meter|scope id|resource` -> last cumulative report (BUD-4), while its scope is open."""
+
+
+class Control(Slice, frozen=True):
+    """Control state and the two orderings it carries."""
+
+    state: ControlState = "RUNNING"
+    control_epoch: int = 0
+    record_version: int = 0
+    since_sequence: int = 0
+    reason: str | None = None
+    detail: str | None = None
+    eligible: tuple[str, ...] = ()
+
+
+class Approval(Slice, frozen=True):
+    """One held action."""
+
+    approval_id: str
+    requested_sequence: int
+    tool: str
+    operation_id: str | None = None
+    decision: str | None = None
+    resolved_sequence: int | None = None
+    expires_at: int | None = None
+    too_late: bool = False
+
+
+class Approvals(Slice, frozen=True):
+    """Approvals: the undecided by value, the rest counted and archived."""
+
+    open: dict[str, Approval] = {}
+    total: int = 0
+    by_decision: dict[str, int] = {}
+
+
+class Plan(Slice, frozen=True):
+    """The plan as of its newest revision."""
+
+    revision: int = 0
+    items: tuple[PlanItem, ...] = ()
+    since_sequence: int = 0
+
+
+class Context(Slice, frozen=True):
+    """The newest delivered input and what was compacted."""
+
+    invocation_id: str | None = None
+    sequence_number: int = 0
+    messages: int = 0
+    manifest_digest: str | None = None
+    claim: str | None = None
+    built: int = 0
+    compactions: int = 0
+    compacted_sequence: int = 0
+
+
+class Workspace(Slice, frozen=True):
+    """The workspace root the log names, and how well it is known."""
+
+    root: str | None = None
+    captured: str = "not_captured"
+    """captured, delta_known or not_captured (CKP-7)."""
+    since_sequence: int = 0
+    changes: int = 0
+
+
+class Progress(Slice, frozen=True):
+    """Two numbers, never a percentage (ORD-4)."""
+
+    step: int = 0
+    high_water: int = 0
+    executed: int = 0
+    """Steps executed, abandoned ones included."""
+
+
+class Ownership(Slice, frozen=True):
+    """The newest grant in the prefix."""
+
+    owner_epoch: int = 0
+    worker: str | None = None
+    cause: str | None = None
+    incarnation: str | None = None
+    since_sequence: int = 0
+    grants: int = 0
+
+
+class Recovery(Slice, frozen=True):
+    """Checkpoints and resumes seen so far, by reference."""
+
+    checkpoints: int = 0
+    head_generation: int = 0
+    head_checkpoint_seq: int = 0
+    head_covers: int = 0
+    head_sequence: int = 0
+    resumes: int = 0
+    last_resumed_sequence: int = 0
+    abandoned_from: int | None = None
+    abandoned_to: int | None = None
+
+
+class Blocked(Slice, frozen=True):
+    """The first event this version cannot fold; boundaries from it on are `unknown` (LOG-6)."""
+
+    sequence_number: int
+    type: str
+    schema_version: int
+
+
+class SegmentRef(Slice, frozen=True):
+    """One archived segment: immutable rows (kind, key) -> closed entity, by digest."""
+
+    digest: str
+    rows: int
+    level: int
+    first_sequence: int
+    last_sequence: int
+
+
+class Archive(Slice, frozen=True):
+    """Closed entities: recent ones by value, older ones in segments, newest first."""
+
+    recent: dict[str, str] = {}
+    """`kind key` -> canonical JSON of the closed entity, since the last segment boundary."""
+    segments: tuple[SegmentRef, ...] = ()
+    rows: int = 0
+
+
+class TrajectoryRecord(Slice, frozen=True):
+    """The state that the first `boundary` events represent."""
+
+    trajectory_id: str
+    boundary: int = 0
+    reducer_version: int = 0
+    scope: Scope = Scope()
+    control: Control = Control()
+    ownership: Ownership = Ownership()
+    progress: Progress = Progress()
+    operations: Operations = Operations()
+    calls: Calls = Calls()
+    budget: Budget = Budget()
+    approvals: Approvals = Approvals()
+    plan: Plan = Plan()
+    context: Context = Context()
+    workspace: Workspace = Workspace()
+    recovery: Recovery = Recovery()
+    event_counts: dict[str, int] = {}
+    """type -> how many so far; unknown and note types included."""
+    unparsed: int = 0
+    first_occurred_at: int | None = None
+    last_occurred_at: int | None = None
+    last_recorded_at: int | None = None
+    blocked: Blocked | None = None
+    archive: Archive = Archive()

@@ -1,0 +1,1 @@
+"""Durable storage behind ports. Knows the core; nothing above it."""
