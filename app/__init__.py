@@ -1,0 +1,1 @@
+"""The web process and the command line: everything a person or a program touches."""

@@ -1,0 +1,171 @@
+"""Every URL of the product as a named function; nothing else writes a path.
+
+Ids that stand in a path need no escaping (core.ids); everything else is quoted here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from urllib.parse import quote, urlencode
+
+
+def _query(path: str, query: Mapping[str, object | None]) -> str:
+    given = {key: str(value) for key, value in query.items() if value not in (None, "")}
+    return f"{path}?{urlencode(given)}" if given else path
+
+
+def home() -> str:
+    """The first page."""
+    return "/"
+
+
+def trajectories(**query: object) -> str:
+    """The table of trajectories; the query is its state (q, sort, dir, after, limit)."""
+    return _query("/trajectories", query)
+
+
+def trajectory(trajectory_id: str) -> str:
+    """A trajectory at its head."""
+    return f"/t/{quote(trajectory_id)}"
+
+
+def boundary(trajectory_id: str, sequence_number: int, **query: object) -> str:
+    """A trajectory at one boundary; the query is its state (tab, compare, view, ...)."""
+    return _query(f"/t/{quote(trajectory_id)}/@{sequence_number}", query)
+
+
+def imports() -> str:
+    """The import page."""
+    return "/import"
+
+
+def import_job_page(job: str) -> str:
+    """The page of one import: progress, then its report."""
+    return f"/import/{quote(job)}"
+
+
+def health() -> str:
+    """What the store declared, verified and does."""
+    return "/health"
+
+
+def error_doc(code: str) -> str:
+    """The page that says what an error code means and what to do; the `type` of a problem."""
+    return f"/docs/errors/{quote(code)}"
+
+
+def error_docs() -> str:
+    """The list of error codes."""
+    return "/docs/errors"
+
+
+def static(name: str) -> str:
+    """A file of ours, cached by browsers under its content hash (app.main.asset_version)."""
+    return f"/static/{quote(name)}"
+
+
+def api_trajectories() -> str:
+    """Create and list."""
+    return "/v1/trajectories"
+
+
+def api_trajectory(trajectory_id: str) -> str:
+    """Head and summary of one."""
+    return f"/v1/trajectories/{quote(trajectory_id)}"
+
+
+def api_claim(trajectory_id: str) -> str:
+    """Ask for the next owner epoch."""
+    return f"{api_trajectory(trajectory_id)}/claim"
+
+
+def api_events(trajectory_id: str, **query: object) -> str:
+    """Append to and read the log (after, upto, limit)."""
+    return _query(f"{api_trajectory(trajectory_id)}/events", query)
+
+
+def api_event(trajectory_id: str, sequence_number: int) -> str:
+    """One event with its payload."""
+    return f"{api_trajectory(trajectory_id)}/events/{sequence_number}"
+
+
+def api_payload(trajectory_id: str, sequence_number: int) -> str:
+    """The payload's exact bytes, as a download."""
+    return f"{api_event(trajectory_id, sequence_number)}/payload"
+
+
+def api_record(trajectory_id: str, sequence_number: int | str) -> str:
+    """The record at a boundary (`head` for the newest)."""
+    return f"{api_trajectory(trajectory_id)}/record/{sequence_number}"
+
+
+def api_difference(trajectory_id: str, a: int, b: int) -> str:
+    """What differs between two boundaries."""
+    return _query(f"{api_trajectory(trajectory_id)}/difference", {"a": a, "b": b})
+
+
+def api_verify(trajectory_id: str) -> str:
+    """Re-derive digests and chain, streamed."""
+    return f"{api_trajectory(trajectory_id)}/verify"
+
+
+def api_ledger(trajectory_id: str | None = None, **query: object) -> str:
+    """Refused writes and incidents."""
+    if trajectory_id is None:
+        return _query("/v1/ledger", query)
+    return _query(f"{api_trajectory(trajectory_id)}/ledger", query)
+
+
+def api_export(trajectory_id: str) -> str:
+    """The native log export (JSONL), as a download."""
+    return f"{api_trajectory(trajectory_id)}/export"
+
+
+def api_blobs() -> str:
+    """Put a blob whose digest the service computes."""
+    return "/v1/blobs"
+
+
+def api_blob(digest: str) -> str:
+    """One blob by its digest, as a download."""
+    return f"/v1/blobs/{quote(digest, safe=':')}"
+
+
+def api_imports() -> str:
+    """Import files."""
+    return "/v1/imports"
+
+
+def api_import_job(job: str) -> str:
+    """Progress and report of one import."""
+    return f"/v1/imports/{quote(job)}"
+
+
+def api_audit() -> str:
+    """Check every stored invariant, streamed."""
+    return "/v1/audit"
+
+
+def api_facts() -> str:
+    """What the store declared and what was verified."""
+    return "/v1/facts"
+
+
+def openapi() -> str:
+    """The description of the API."""
+    return "/openapi.json"
+
+
+def livez() -> str:
+    """Whether the process answers."""
+    return "/livez"
+
+
+def readyz() -> str:
+    """Whether it takes writes, and why not."""
+    return "/readyz"
+
+
+def metrics() -> str:
+    """Counters for Prometheus."""
+    return "/metrics"

@@ -1,0 +1,516 @@
+"""The facade: one method per verb or read, each under the tenant of its caller.
+
+INVARIANTS
+1. The tenant of every call is the principal's; no argument can name another.
+2. A write is prepared (checked, digested) before it is handed to the store's queue, so that a
+   refusal of its shape never costs a group (APP-12).
+3. What `create` and `claim` make follows from the request: the same request makes the same ids
+   and the same bytes, so a retry is answered and not repeated (APP-9).
+4. A read that cannot be answered raises; an absent value is never read as an empty one.
+"""
+
+from __future__ import annotations
+
+import base64
+import datetime as dt
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass
+from typing import Any, BinaryIO, Literal, TypeVar
+
+from core.canonical import canonical, sha256
+from core.errors import AckUnknown, InvalidInput, MissingBlob, NotFound, UnknownType
+from core.events import registry
+from core.events.envelope import BlobRef, Event, NewEvent
+from core.events.fields import Payload
+from core.events.ownership import Cause
+from core.events.prepare import Prepared, prepare
+from core.events.task import TaskStarted
+from core.ids import check_id
+from core.ids import trajectory_id as parse_trajectory_id
+from core.instants import Instant, from_datetime
+from core.limits import ACK_SECONDS_MAX, EVENTS_PER_APPEND_MAX, PAGE_ROWS_MAX, PAYLOAD_BYTES_MAX
+from core.principal import Principal
+from core.record.difference import Difference, difference
+from runtime.time_travel import RecordView, record_at
+from store.ports import (
+    Ack,
+    AppendCommand,
+    BlobStore,
+    ClaimCommand,
+    CreateCommand,
+    Finding,
+    Grant,
+    GroupStats,
+    Head,
+    ImportSource,
+    LedgerRow,
+    Notices,
+    Projections,
+    RecoveryStore,
+    StoreFacts,
+)
+
+__all__ = ["Difference", "ListPage", "RecordView", "Runtime"]
+
+Result = TypeVar("Result")
+
+#: Names of the sort orders a list may ask for -> summary column.
+SORTS: dict[str, str] = {
+    "updated": "updated_at",
+    "started": "started_at",
+    "title": "title",
+    "agent": "agent",
+    "source": "source",
+    "model": "model",
+    "status": "status",
+    "step": "step",
+    "unsettled": "unsettled",
+    "cost": "cost_nano_usd",
+    "input": "input_tokens",
+    "output": "output_tokens",
+    "events": "events",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ListPage:
+    """One keyset page of trajectory summaries."""
+
+    rows: tuple[Mapping[str, object], ...]
+    """Summary columns, each with `trajectory_id` and `as_of_sequence`."""
+    after: tuple[object, str] | None
+    """Key to give as `after` for the next page; None at the end."""
+    total: int
+    """Trajectories that the filters let through."""
+
+
+class Runtime:
+    """Everything the pages, the API and the commands may ask of a store."""
+
+    def __init__(
+        self,
+        store: RecoveryStore,
+        blobs: BlobStore,
+        projections: Projections,
+        clock: Callable[[], int],
+    ) -> None:
+        """`clock` gives microseconds UTC; it stamps nothing in the log, the store does."""
+        self.store = store
+        self.blobs = blobs
+        self.projections = projections
+        self.clock = clock
+
+    def create(
+        self,
+        who: Principal,
+        *,
+        request_id: str,
+        standing: Literal["gated", "reported"],
+        task: TaskStarted,
+        trajectory_id: str | None = None,
+    ) -> Ack:
+        """Create a trajectory with its TaskStarted; the same request gets the same answer.
+
+        Raises IntegrityConflict for another request under the id or a trajectory that exists.
+        """
+        check_id(request_id, "request_id")
+        named = trajectory_id or _id_from_request(who.tenant, request_id)
+        parse_trajectory_id(named)
+        if task.standing != standing:
+            raise InvalidInput("the task states another standing than the request", field="task")
+        payload = registry.encode(task)
+        asked = {"trajectory_id": trajectory_id, "standing": standing, "task": payload.decode()}
+        first = NewEvent(
+            event_id=_event_id("task", request_id),
+            type="TaskStarted",
+            schema_version=registry.FAMILIES["TaskStarted"].version,
+            payload=payload,
+        )
+        command = CreateCommand(
+            tenant=who.tenant,
+            trajectory_id=named,
+            standing=standing,
+            issuer="service",
+            request_id=request_id,
+            request_digest=_request_digest("create", asked),
+            first=prepare(named, first, task),
+        )
+        return wait(self.store.create(command))
+
+    def claim(
+        self,
+        who: Principal,
+        trajectory_id: str,
+        *,
+        request_id: str,
+        worker: str,
+        expected_epoch: int | None = None,
+        cause: Cause | None = None,
+    ) -> Grant:
+        """Grant the next owner epoch to `worker` (OWN-5).
+
+        `cause` defaults to `start` for the first grant and `hand_off` after it. Raises Fenced
+        if `expected_epoch` is given and no longer newest, NotFound, IntegrityConflict.
+        """
+        check_id(request_id, "request_id")
+        check_id(worker, "worker")
+        head = self.head(who, trajectory_id)
+        asked = {
+            "trajectory_id": trajectory_id,
+            "worker": worker,
+            "expected_epoch": expected_epoch,
+            "cause": cause,
+        }
+        command = ClaimCommand(
+            tenant=who.tenant,
+            trajectory_id=trajectory_id,
+            worker=worker,
+            cause=cause or ("start" if head.owner_epoch == 0 else "hand_off"),
+            request_id=request_id,
+            request_digest=_request_digest("claim", asked),
+            expected_epoch=expected_epoch,
+        )
+        return wait(self.store.claim(command))
+
+    def append(
+        self,
+        who: Principal,
+        trajectory_id: str,
+        *,
+        owner_epoch: int,
+        worker: str,
+        request_id: str,
+        events: Sequence[NewEvent],
+        expected_head: int | None = None,
+    ) -> Future[Ack]:
+        """Append events as the worker that holds `owner_epoch`; resolves at the barrier.
+
+        Raises at once what can be refused without the log (InvalidInput, UnknownType, TooLarge,
+        MissingBlob for a payload blob); the future raises the rest.
+        """
+        if not events:
+            raise InvalidInput("an append holds at least one event", field="events")
+        if len(events) > EVENTS_PER_APPEND_MAX:
+            raise InvalidInput(
+                f"an append holds at most {EVENTS_PER_APPEND_MAX} events", field="events"
+            )
+        prepared = tuple(self._prepare(who, trajectory_id, event) for event in events)
+        return self.store.append(
+            AppendCommand(
+                tenant=who.tenant,
+                trajectory_id=trajectory_id,
+                issuer="worker",
+                door="append",
+                request_id=request_id,
+                events=prepared,
+                owner_epoch=owner_epoch,
+                worker=worker,
+                expected_head=expected_head,
+            )
+        )
+
+    def _prepare(self, who: Principal, trajectory_id: str, event: NewEvent) -> Prepared:
+        if event.payload is not None or event.payload_ref is None:
+            return prepare(trajectory_id, event)
+        if event.payload_ref.length > PAYLOAD_BYTES_MAX:
+            raise InvalidInput(
+                f"a payload is at most {PAYLOAD_BYTES_MAX} bytes", field="payload_ref"
+            )
+        try:
+            data = self.blobs.read(who.tenant, event.payload_ref.digest)
+        except NotFound as error:
+            raise MissingBlob(
+                f"event {event.event_id} names payload {event.payload_ref.digest}, which is not "
+                "stored here yet; put it first",
+                digests=[event.payload_ref.digest],
+            ) from error
+        if len(data) != event.payload_ref.length:
+            raise InvalidInput(
+                f"payload_ref says {event.payload_ref.length} bytes, the blob has {len(data)}",
+                field="payload_ref",
+            )
+        typed = registry.decode(event.type, event.schema_version, data)
+        return prepare(trajectory_id, event, typed)
+
+    def put_blob(
+        self, who: Principal, data: bytes | BinaryIO, *, limit: int | None = None
+    ) -> BlobRef:
+        """Store bytes durably under their digest and give this tenant a reference to them."""
+        return self.blobs.put(who.tenant, data, limit=limit)
+
+    def head(self, who: Principal, trajectory_id: str) -> Head:
+        """Head of one trajectory; NotFound if this tenant has none of that id."""
+        return self.store.head(who.tenant, trajectory_id)
+
+    def record_at(
+        self, who: Principal, trajectory_id: str, boundary: int | None = None
+    ) -> RecordView:
+        """The record at `boundary` (None: the head); NotFound beyond the head."""
+        return record_at(
+            self.store, self.blobs, self.projections, who.tenant, trajectory_id, boundary
+        )
+
+    def events(
+        self,
+        who: Principal,
+        trajectory_id: str,
+        *,
+        after: int = 0,
+        upto: int | None = None,
+        limit: int = 1000,
+    ) -> list[Event]:
+        """Events with after < sequence_number <= upto, in order, at most `limit`."""
+        return self.store.events(who.tenant, trajectory_id, after=after, upto=upto, limit=limit)
+
+    def event(self, who: Principal, trajectory_id: str, sequence_number: int) -> Event:
+        """One event; NotFound."""
+        found = self.events(
+            who, trajectory_id, after=sequence_number - 1, upto=sequence_number, limit=1
+        )
+        if not found:
+            raise NotFound(
+                f"{trajectory_id} has no event {sequence_number}",
+                trajectory_id=trajectory_id,
+                sequence_number=sequence_number,
+            )
+        return found[0]
+
+    def event_by_id(self, who: Principal, trajectory_id: str, event_id: str) -> Event | None:
+        """The event of that id, or None."""
+        return self.store.event_by_id(who.tenant, trajectory_id, event_id)
+
+    def operation_events(
+        self, who: Principal, trajectory_id: str, operation_id: str, *, upto: int | None = None
+    ) -> list[Event]:
+        """Events that state this operation id, in order, at most 200."""
+        return self.store.operation_events(who.tenant, trajectory_id, operation_id, upto=upto)
+
+    def invocation_events(
+        self, who: Principal, trajectory_id: str, invocation_id: str, *, upto: int | None = None
+    ) -> list[Event]:
+        """Events that state this invocation id, in order, at most 200."""
+        return self.store.invocation_events(who.tenant, trajectory_id, invocation_id, upto=upto)
+
+    def payload(self, who: Principal, event: Event) -> bytes:
+        """The payload's bytes, from the row or its blob.
+
+        Raises CorruptAt if a blob's bytes differ from its digest, NotFound(missing=True) if its
+        file is gone: missing is not empty.
+        """
+        if event.payload is not None:
+            return event.payload
+        assert event.payload_ref is not None
+        return self.blobs.read(who.tenant, event.payload_ref.digest)
+
+    def typed(self, who: Principal, event: Event) -> Payload | dict[str, Any] | None:
+        """The decoded payload; None if this version does not know the type (LOG-6)."""
+        try:
+            return registry.decode(event.type, event.schema_version, self.payload(who, event))
+        except UnknownType:
+            return None
+
+    def difference(self, who: Principal, trajectory_id: str, a: int, b: int) -> Difference:
+        """What differs between the records at boundaries a and b, as paths with old and new."""
+        before = self.record_at(who, trajectory_id, a)
+        after = self.record_at(who, trajectory_id, b)
+        return difference(before.record, after.record)
+
+    def neighbour(
+        self,
+        who: Principal,
+        trajectory_id: str,
+        *,
+        marks: tuple[int, ...],
+        sequence_number: int,
+        forward: bool,
+    ) -> int | None:
+        """Next or previous sequence number in one of these lanes, or None."""
+        return self.store.neighbour(
+            who.tenant,
+            trajectory_id,
+            marks=marks,
+            sequence_number=sequence_number,
+            forward=forward,
+        )
+
+    def at_time(self, who: Principal, trajectory_id: str, instant: Instant) -> int:
+        """Last boundary recorded at or before the instant; 0 if none."""
+        return self.store.at_time(who.tenant, trajectory_id, instant)
+
+    def at_step(self, who: Principal, trajectory_id: str, step: int) -> int | None:
+        """First sequence number that states this step, or None."""
+        return self.store.at_step(who.tenant, trajectory_id, step)
+
+    def find(self, who: Principal, trajectory_id: str, text: str) -> int | None:
+        """The boundary a typed jump means, or None.
+
+        `418` or `@418`; `step:12`; `head`; a time (ISO 8601, UTC where it names no zone); an
+        event, operation or invocation id.
+        """
+        asked = text.strip()
+        head = self.head(who, trajectory_id).sequence_number
+        if asked.lower() in ("head", "end"):
+            return head
+        number = asked.removeprefix("@").replace(",", "")
+        if number.isascii() and number.isdigit() and len(number) <= 16:
+            return int(number) if int(number) <= head else None
+        key, _, value = asked.partition(":")
+        if key.lower() == "step" and value.isascii() and value.isdigit() and len(value) <= 16:
+            return self.at_step(who, trajectory_id, int(value))
+        moment = _instant(asked)
+        if moment is not None:
+            return self.at_time(who, trajectory_id, moment)
+        return self._find_id(who, trajectory_id, asked)
+
+    def _find_id(self, who: Principal, trajectory_id: str, text: str) -> int | None:
+        try:
+            check_id(text, "id")
+        except InvalidInput:
+            return None
+        event = self.event_by_id(who, trajectory_id, text)
+        if event is not None:
+            return event.sequence_number
+        for read in (self.store.operation_events, self.store.invocation_events):
+            found = read(who.tenant, trajectory_id, text, limit=1)
+            if found:
+                return found[0].sequence_number
+        return None
+
+    def list(
+        self,
+        who: Principal,
+        *,
+        sort: str = "updated",
+        descending: bool = True,
+        after: tuple[object, str] | None = None,
+        limit: int = 50,
+        filters: Mapping[str, object] | None = None,
+    ) -> ListPage:
+        """One keyset page of summaries; InvalidInput for an unknown sort or filter."""
+        column = SORTS.get(sort)
+        if column is None:
+            raise InvalidInput(f"sort is one of {', '.join(SORTS)}", field="sort")
+        limit = max(1, min(limit, PAGE_ROWS_MAX))
+        chosen = dict(filters or {})
+        rows = self.projections.list_summaries(
+            who.tenant,
+            sort=column,
+            descending=descending,
+            after=after,
+            limit=limit + 1,
+            filters=chosen,
+        )
+        shown = rows[:limit]
+        following: tuple[object, str] | None = None
+        if len(rows) > limit:
+            following = (shown[-1][column], str(shown[-1]["trajectory_id"]))
+        return ListPage(
+            rows=tuple(shown),
+            after=following,
+            total=self.projections.count_summaries(who.tenant, chosen),
+        )
+
+    def summary(self, who: Principal, trajectory_id: str) -> Mapping[str, object] | None:
+        """The summary row of one trajectory, or None where none has been made yet."""
+        return self.projections.summary(who.tenant, trajectory_id)
+
+    def verify(
+        self, who: Principal, trajectory_id: str, *, upto: int | None = None
+    ) -> Iterator[tuple[int, Finding | None]]:
+        """Re-derive digests and chain: (sequence, None) as progress, findings where it differs."""
+        self.head(who, trajectory_id)
+        return self.store.verify(who.tenant, trajectory_id, upto=upto)
+
+    def ledger(
+        self,
+        who: Principal,
+        *,
+        trajectory_id: str | None = None,
+        after: int = 0,
+        limit: int = 200,
+    ) -> Sequence[LedgerRow]:
+        """Refused writes and incidents, in the ledger's own order."""
+        return self.store.ledger(who.tenant, trajectory_id=trajectory_id, after=after, limit=limit)
+
+    def staged(self, who: Principal, trajectory_id: str) -> Sequence[tuple[int, int]]:
+        """Ranges installed beyond the first gap, inclusive."""
+        return self.store.staged(who.tenant, trajectory_id)
+
+    def sources(self, who: Principal, trajectory_id: str) -> Sequence[ImportSource]:
+        """What this trajectory was imported from."""
+        return self.store.sources_of(who.tenant, trajectory_id)
+
+    def blob_info(self, who: Principal, digest: str) -> BlobRef:
+        """Length of a blob this tenant holds; NotFound otherwise, foreign and unknown alike."""
+        found = self.blobs.info(who.tenant, digest)
+        if found is None:
+            raise NotFound("there is no such blob", digest=digest)
+        return found
+
+    def blob(self, who: Principal, digest: str) -> bytes:
+        """Verified bytes of a blob."""
+        return self.blobs.read(who.tenant, digest)
+
+    def open_blob(self, who: Principal, digest: str) -> BinaryIO:
+        """A verified stream of a blob; the caller closes it."""
+        return self.blobs.open(who.tenant, digest)
+
+    def blob_range(self, who: Principal, digest: str, start: int, end: int) -> bytes:
+        """Bytes start..end of a blob."""
+        return self.blobs.read_range(who.tenant, digest, start, end)
+
+    def blob_state(self, who: Principal, digest: str) -> Literal["present", "missing", "unknown"]:
+        """Whether a blob can be read: `missing` has a reference and no file."""
+        return self.blobs.state(who.tenant, digest)
+
+    def facts(self) -> StoreFacts:
+        """What the store declared and what was verified of it."""
+        return self.store.facts()
+
+    def stats(self) -> GroupStats:
+        """Counters of the writer since start."""
+        return self.store.stats()
+
+    def blob_totals(self) -> tuple[int, int]:
+        """(count, bytes) of stored blobs."""
+        return self.blobs.totals()
+
+    def subscribe(self) -> Notices:
+        """After-commit notices; the caller closes them."""
+        return self.store.subscribe()
+
+
+def wait(future: Future[Result]) -> Result:
+    """The answer of a write; AckUnknown if it has not come within ACK_SECONDS_MAX (APP-6)."""
+    try:
+        return future.result(timeout=ACK_SECONDS_MAX)
+    except TimeoutError as error:
+        raise AckUnknown(
+            f"the durable barrier was not answered within {ACK_SECONDS_MAX:.0f} s; it is not "
+            "known whether this is stored. Send the identical request again"
+        ) from error
+
+
+def _request_digest(verb: str, asked: Mapping[str, object]) -> bytes:
+    return sha256(f"strandline/request/{verb}/1\n".encode(), canonical(dict(asked)))
+
+
+def _id_from_request(tenant: str, request_id: str) -> str:
+    """`tr_` and 26 letters and digits: the id a create that names none gets."""
+    raw = sha256(b"strandline/trajectory-id/1\n", tenant.encode(), b"\n", request_id.encode())
+    return "tr_" + base64.b32encode(raw).decode().lower()[:26]
+
+
+def _event_id(prefix: str, request_id: str) -> str:
+    return f"{prefix}.{sha256(request_id.encode()).hex()[:32]}"
+
+
+def _instant(text: str) -> Instant | None:
+    if len(text) < 8 or not text[:4].isdigit() or text[4:5] != "-":
+        return None
+    try:
+        moment = dt.datetime.fromisoformat(text.removesuffix(" UTC"))
+    except ValueError:
+        return None
+    return from_datetime(moment if moment.tzinfo else moment.replace(tzinfo=dt.UTC))
