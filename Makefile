@@ -9,6 +9,8 @@ BIN := .venv/bin
 UV_VERSION := 0.13.9
 # A uv on PATH is used as it is; otherwise one of a known version lives in .uv, in this folder.
 UV := $(shell command -v uv 2>/dev/null || echo .uv/bin/uv)
+# The system's certificates count, so that a network with an authority of its own works.
+export UV_SYSTEM_CERTS ?= $(if $(wildcard /etc/ssl/certs/ca-certificates.crt),1,0)
 UV_READY := $(if $(filter .uv/bin/uv,$(UV)),.uv/.ready)
 COMPILE := $(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes \
 	--no-header --no-annotate $(if $(UPGRADE),--upgrade)
