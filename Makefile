@@ -43,6 +43,7 @@ check: .venv/.dev ## format, lint, types, import contracts, generated documents
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/python scripts/gen_docs.py --check
+	$(BIN)/python scripts/gen_limits.py --check
 
 fix: .venv/.dev ## format and repair what can be repaired
 	$(BIN)/ruff check --fix .
@@ -50,6 +51,7 @@ fix: .venv/.dev ## format and repair what can be repaired
 
 docs: .venv/.dev ## rewrite the generated documents
 	$(BIN)/python scripts/gen_docs.py
+	$(BIN)/python scripts/gen_limits.py
 
 bench: .venv/.dev ## goals of the product beside their probes and peers (see bench/README.md)
 	$(BIN)/python -m bench $(ARGS)
