@@ -17,8 +17,8 @@ from core import limits  # noqa: E402
 TARGET = ROOT / "docs" / "limits.md"
 HEAD = """# Limits
 
-Every bound of the product, generated from `core/limits.py` by `make docs`. A value beyond a bound is
-refused with [`too_large`](errors/too_large.md), [`busy`](errors/busy.md) or
+Every bound of the product, generated from `core/limits.py` by `make docs`. A value beyond a bound
+is refused with [`too_large`](errors/too_large.md), [`busy`](errors/busy.md) or
 [`rate_limited`](errors/rate_limited.md); nothing is cut silently.
 
 | bound | value | why |
