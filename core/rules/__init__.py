@@ -1,0 +1,1 @@
+"""Decisions over the record: pure, and without acting on them."""
