@@ -1,0 +1,1 @@
+"""Presenters: pure functions from records and events to what a template shows."""
