@@ -34,6 +34,16 @@ def boundary(trajectory_id: str, sequence_number: int, **query: object) -> str:
     return _query(f"/t/{quote(trajectory_id)}/@{sequence_number}", query)
 
 
+def jump(trajectory_id: str, **query: object) -> str:
+    """A typed or keyed jump (at, from, next, prev): it answers with the boundary it means."""
+    return _query(f"/t/{quote(trajectory_id)}/go", query)
+
+
+def verify(trajectory_id: str, sequence_number: int, **query: object) -> str:
+    """The page of a boundary after its digests and chain were derived again."""
+    return _query(f"/t/{quote(trajectory_id)}/@{sequence_number}/verify", query)
+
+
 def imports() -> str:
     """The import page."""
     return "/import"
@@ -47,6 +57,11 @@ def import_job_page(job: str) -> str:
 def health() -> str:
     """What the store declared, verified and does."""
     return "/health"
+
+
+def health_chart(name: str) -> str:
+    """The figure of one chart of the health page, as JSON."""
+    return f"/health/charts/{quote(name)}"
 
 
 def error_doc(code: str) -> str:
