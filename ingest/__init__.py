@@ -1,0 +1,1 @@
+"""Foreign trajectories become events: sniff, read, validate, append idempotently, report."""
