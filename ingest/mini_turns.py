@@ -503,9 +503,7 @@ class Walk:
         recorded = replies.read_response(extra.get("response"))
         why, _ = replies.text_of(message.value.get("content"))
         invocation = self._context(recorded, message)
-        rejected = (
-            f"{extra.get('interrupt_type') or 'FormatError'}: {mini_text.reason_in(why or '')}"
-        )
+        kind = extra.get("interrupt_type") or "FormatError"
         self._replied(
             message,
             recorded,
