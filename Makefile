@@ -44,6 +44,7 @@ check: .venv/.dev ## format, lint, types, import contracts, generated documents
 	$(BIN)/lint-imports
 	$(BIN)/python scripts/gen_docs.py --check
 	$(BIN)/python scripts/gen_limits.py --check
+	$(BIN)/python scripts/gen_invariants.py --check
 
 fix: .venv/.dev ## format and repair what can be repaired
 	$(BIN)/ruff check --fix .
@@ -52,6 +53,7 @@ fix: .venv/.dev ## format and repair what can be repaired
 docs: .venv/.dev ## rewrite the generated documents
 	$(BIN)/python scripts/gen_docs.py
 	$(BIN)/python scripts/gen_limits.py
+	$(BIN)/python scripts/gen_invariants.py
 
 bench: .venv/.dev ## goals of the product beside their probes and peers (see bench/README.md)
 	$(BIN)/python -m bench $(ARGS)
