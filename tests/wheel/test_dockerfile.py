@@ -76,15 +76,22 @@ class Root:
     workdir: str = "/"
 
     def run(
-        self, command: str, *, user: str = "0", network: bool = True, check: bool = True
+        self,
+        command: str,
+        *,
+        user: str = "0",
+        network: bool = True,
+        volume: tuple[Path, str] | None = None,
+        check: bool = True,
     ) -> subprocess.CompletedProcess[str]:
         spaces = ["unshare", "--mount", *([] if network else ["--net"])]
         up = "true" if network else "ip link set lo up 2>/dev/null || ifconfig lo up"
+        bound = f"mount --bind {volume[0]} {self.folder}/root{volume[1]} && " if volume else ""
         mounts = (
             f"mount -t overlay overlay -o lowerdir=/,upperdir={self.folder}/upper,"
             f"workdir={self.folder}/work {self.folder}/root && "
             f"mount --bind /proc {self.folder}/root/proc && "
-            f"mount --bind /dev {self.folder}/root/dev && {up} && "
+            f"mount --bind /dev {self.folder}/root/dev && {up} && {bound}"
             f"exec chroot --userspec={user}:{user} {self.folder}/root /bin/sh -c "
             + shlex.quote(f"cd {self.workdir} && {command}")
         )
@@ -191,6 +198,15 @@ def user_of(root: Root) -> str:
     return entry[1]
 
 
+def volume(root: Root, folder: Path) -> tuple[Path, str]:
+    """A folder of a real disk in place of the image's volume, with the image's owner and mode."""
+    (path,) = json.loads(stages()[-1].last("VOLUME"))
+    made = root.upper(path).stat()
+    os.chown(folder, made.st_uid, made.st_gid)
+    folder.chmod(made.st_mode & 0o777)
+    return folder, path
+
+
 def entry_point() -> str:
     last = stages()[-1]
     return shlex.join([*json.loads(last.last("ENTRYPOINT")), *json.loads(last.last("CMD"))])
@@ -200,7 +216,7 @@ def health_check() -> str:
     return shlex.join(json.loads(stages()[-1].last("HEALTHCHECK").split(" CMD ", 1)[1]))
 
 
-def test_the_image_serves_as_its_own_user_and_is_healthy(image: Root) -> None:
+def test_the_image_serves_as_its_own_user_and_is_healthy(image: Root, tmp_path: Path) -> None:
     served = image.run(
         f"export STRANDLINE_TOKEN={TOKEN}; {entry_point()} >/tmp/log 2>&1 & server=$!; "
         f"for try in $(seq 100); do {health_check()} 2>/dev/null && break; sleep 0.2; done; "
@@ -209,15 +225,22 @@ def test_the_image_serves_as_its_own_user_and_is_healthy(image: Root) -> None:
         "cat /tmp/log; echo healthy=$healthy stopped=$stopped",
         user=user_of(image),
         network=False,
+        volume=volume(image, tmp_path),
     )
     assert "healthy=0 stopped=0" in served.stdout, served.stdout + served.stderr
     assert f"Uid:\t{user_of(image)}" in served.stdout
     assert TOKEN not in served.stdout, "the token is never logged"
 
 
-def test_the_image_refuses_to_serve_beyond_loopback_without_a_token(image: Root) -> None:
+def test_the_image_refuses_to_serve_beyond_loopback_without_a_token(
+    image: Root, tmp_path: Path
+) -> None:
     refused = image.run(
-        f"timeout 30 {entry_point()}", user=user_of(image), network=False, check=False
+        f"timeout 30 {entry_point()}",
+        user=user_of(image),
+        network=False,
+        volume=volume(image, tmp_path),
+        check=False,
     )
     assert refused.returncode not in (0, 124), refused.stdout
     assert "STRANDLINE_TOKEN" in refused.stdout + refused.stderr
