@@ -183,12 +183,17 @@ class Runtime:
         request_id: str,
         events: Sequence[NewEvent],
         expected_head: int | None = None,
+        incarnation: str | None = None,
     ) -> Future[Ack]:
         """Append events as the worker that holds `owner_epoch`; resolves at the barrier.
+
+        `incarnation` is that of the grant; given, another store's epoch is fenced too (INS-4).
 
         Raises at once what can be refused without the log (InvalidInput, UnknownType, TooLarge,
         MissingBlob for a payload blob); the future raises the rest.
         """
+        check_id(request_id, "request_id")
+        check_id(worker, "worker")
         if not events:
             raise InvalidInput("an append holds at least one event", field="events")
         if len(events) > EVENTS_PER_APPEND_MAX:
@@ -207,6 +212,7 @@ class Runtime:
                 owner_epoch=owner_epoch,
                 worker=worker,
                 expected_head=expected_head,
+                incarnation=incarnation,
             )
         )
 

@@ -1,0 +1,172 @@
+"""What routes answer with: the schema of each wire form (app.wire), and the refusals."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+import orjson
+from fastapi import Response
+from pydantic import BaseModel, ConfigDict, Field, JsonValue
+
+JSONL = "application/jsonl"
+
+
+class Answer(BaseModel):
+    """Base of the answers' schemas."""
+
+    model_config = ConfigDict(extra="forbid")
+
+
+class Source(Answer):
+    """What an answer was read from."""
+
+    kind: Literal["authoritative", "projection"]
+    complete_to: int = Field(description="boundary the answer is complete to")
+    text: str = Field(description="the same as a sentence")
+
+
+class AckAnswer(Answer):
+    """Durable in the failure domain named, with every blob the events name (APP-5)."""
+
+    outcome: Literal["ok"]
+    trajectory_id: str
+    sequence_numbers: list[int]
+    head: int
+    chain: str
+    failure_domain: Literal["process", "host", "volume"]
+    queue_wait_us: int
+    storage_time_us: int
+    duplicate: bool
+    duplicates: list[bool]
+    owner_epoch: int
+    fenced: bool
+
+
+class GrantAnswer(Answer):
+    """An owner epoch, durable."""
+
+    outcome: Literal["ok"]
+    trajectory_id: str
+    incarnation: str
+    owner_epoch: int
+    worker: str
+    sequence_number: int
+    head: int
+    failure_domain: Literal["process", "host", "volume"]
+
+
+class HeadAnswer(Answer):
+    """One trajectory without its events."""
+
+    trajectory_id: str
+    tenant: str
+    standing: Literal["gated", "reported", "imported", "replica"]
+    head: int
+    chain: str
+    recorded_at: int
+    created_at: int
+    owner_epoch: int
+    worker: str | None
+    control_epoch: int
+    record_version: int
+    staged: int
+    staged_to: int
+    incidents: int
+    summary: dict[str, JsonValue] | None
+    sources: list[dict[str, JsonValue]]
+    source: Source
+
+
+class EventsAnswer(Answer):
+    """A range of the log."""
+
+    events: list[dict[str, JsonValue]]
+    next_after: int | None = Field(description="give it as `after` for the next part; null: none")
+    source: Source
+
+
+class EventAnswer(Answer):
+    """One event."""
+
+    event: dict[str, JsonValue]
+    known: bool = Field(description="whether this version can decode its type (LOG-6)")
+    source: Source
+
+
+class RecordAnswer(Answer):
+    """The record at a boundary."""
+
+    boundary: int
+    record: dict[str, JsonValue]
+    snapshot_boundary: int
+    folded: int
+    elapsed_us: int
+    source: Source
+
+
+class DifferenceAnswer(Answer):
+    """What differs between two boundaries."""
+
+    a: int
+    b: int
+    difference: JsonValue
+    source: Source
+
+
+class ListAnswer(Answer):
+    """One page of trajectories."""
+
+    trajectories: list[dict[str, JsonValue]]
+    next_after: str | None
+    total: int
+    source: Source
+
+
+class LedgerAnswer(Answer):
+    """Refused writes and incidents (CLM-4)."""
+
+    rows: list[dict[str, JsonValue]]
+    next_after: int | None
+
+
+class BlobAnswer(Answer):
+    """A stored blob."""
+
+    digest: str
+    length: int
+
+
+class Problem(BaseModel):
+    """A refusal (RFC 9457); `type` is the page of its code. Further fields depend on the code."""
+
+    model_config = ConfigDict(extra="allow")
+
+    type: str
+    title: str
+    status: int
+    detail: str
+    code: str
+    outcome: Literal["refused", "unknown"]
+    request_id: str
+
+
+def problems(*statuses: int) -> dict[int | str, dict[str, Any]]:
+    """`responses` of a route: the refusals it may give, and those any route may give."""
+    always = (400, 401, 403, 408, 413, 421, 422, 429, 431, 500, 503)
+    return {
+        status: {
+            "description": "refused",
+            "content": {
+                "application/problem+json": {"schema": {"$ref": "#/components/schemas/Problem"}}
+            },
+        }
+        for status in sorted({*always, *statuses})
+    }
+
+
+def json(value: object, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
+    """An answer of plain values and fragments."""
+    return Response(
+        orjson.dumps(value), status, media_type="application/json", headers=dict(headers or {})
+    )

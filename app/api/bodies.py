@@ -1,0 +1,275 @@
+"""Bodies that routes read: JSON that every reader reads alike, then the schema.
+
+INVARIANTS
+1. Duplicate keys, NaN, lone surrogates, integers beyond 2^53-1, deep nesting, byte order marks
+   and trailing text are refused with a typed error, whatever the schema says (ENV-4).
+2. A refusal names the field and the rule; it never repeats the input.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal, TypeVar
+
+import msgspec
+import orjson
+from fastapi import Request
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
+
+from app.errors import HttpRefused
+from core import strictjson
+from core.canonical import DIGEST_PATTERN, canonical
+from core.errors import InvalidInput, StrandlineError
+from core.events.envelope import BlobRef, NewEvent
+from core.events.fields import Payload
+from core.events.task import TaskStarted
+from core.ids import ID_PATTERN, TRAJECTORY_PATTERN
+from core.limits import EVENTS_PER_APPEND_MAX, INTEGER_MAX, REFS_MAX
+
+ERRORS_SHOWN_MAX = 20
+TYPE_CHARS_MAX = 128
+
+Body = TypeVar("Body", bound=BaseModel)
+
+
+class Strict(BaseModel):
+    """Base of every body: no coercion, no unknown field."""
+
+    model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
+
+
+class CreateBody(Strict):
+    """Create a trajectory."""
+
+    request_id: str = Field(pattern=ID_PATTERN, description="the same one repeats this request")
+    standing: Literal["gated", "reported"] = Field(description="how its events will come (STD-1)")
+    trajectory_id: str | None = Field(
+        default=None, pattern=TRAJECTORY_PATTERN, description="left out: made from the request"
+    )
+    task: dict[str, JsonValue] = Field(
+        description="the payload of TaskStarted; `standing` may be left out of it"
+    )
+
+
+class ClaimBody(Strict):
+    """Ask for the next owner epoch."""
+
+    request_id: str = Field(pattern=ID_PATTERN, description="the same one repeats this request")
+    worker: str = Field(pattern=ID_PATTERN, description="who will hold the epoch")
+    expected_epoch: int | None = Field(
+        default=None, ge=0, le=INTEGER_MAX, description="refused as fenced if no longer newest"
+    )
+    cause: Literal["start", "expiry", "hand_off", "operator"] | None = Field(
+        default=None, description="left out: start for the first epoch, hand_off after it"
+    )
+
+
+class Incoming(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One event of an append body."""
+
+    event_id: str
+    type: str
+    schema_version: int
+    payload: dict[str, Any] | None = None
+    payload_ref: BlobRef | None = None
+    occurred_at: int | None = None
+    step: int | None = None
+    operation_id: str | None = None
+    attempt_id: str | None = None
+    invocation_id: str | None = None
+    refs: tuple[BlobRef, ...] = ()
+
+
+class AppendBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """An append as it comes over HTTP."""
+
+    owner_epoch: int
+    worker: str
+    request_id: str
+    events: tuple[Incoming, ...]
+    expected_head: int | None = None
+    incarnation: str | None = None
+
+
+def append_body(data: bytes) -> tuple[AppendBody, tuple[NewEvent, ...]]:
+    """Decode an append; InvalidInput for anything two readers might read differently."""
+    value = _value(data)
+    try:
+        body = msgspec.convert(value, AppendBody, strict=True)
+    except msgspec.ValidationError as error:
+        raise InvalidInput(str(error), field="body") from error
+    _check_natural(body.owner_epoch, "owner_epoch")
+    _check_natural(body.expected_head, "expected_head")
+    if not 1 <= len(body.events) <= EVENTS_PER_APPEND_MAX:
+        raise InvalidInput(f"an append holds 1 to {EVENTS_PER_APPEND_MAX} events", field="events")
+    return body, tuple(_event(number, event) for number, event in enumerate(body.events))
+
+
+def _value(data: bytes) -> Any:
+    """The JSON value, read by the quick reader where that proves the same as the strict one.
+
+    Bytes that a plain writer makes again from what was read hold no duplicate key, no NaN and no
+    surrogate escape; integers are checked where they are used and in `canonical`.
+    """
+    try:
+        value = orjson.loads(data)
+        if orjson.dumps(value) == data:
+            return value
+    except (orjson.JSONDecodeError, orjson.JSONEncodeError):
+        pass
+    return strictjson.loads(data)
+
+
+def _check_natural(value: int | None, field: str) -> None:
+    if value is not None and not 0 <= value <= INTEGER_MAX:
+        raise InvalidInput(f"{field} is an integer from 0 to 2^53-1", field=field)
+
+
+def _event(number: int, event: Incoming) -> NewEvent:
+    if not 1 <= event.schema_version <= INTEGER_MAX:
+        raise InvalidInput(
+            f"event {number}: schema_version is an integer from 1",
+            field=f"events.{number}.schema_version",
+        )
+    if not 1 <= len(event.type) <= TYPE_CHARS_MAX:
+        raise InvalidInput(
+            f"event {number}: a type has 1 to {TYPE_CHARS_MAX} characters",
+            field=f"events.{number}.type",
+        )
+    for ref in event.refs if event.payload_ref is None else (event.payload_ref, *event.refs):
+        _check_natural(ref.start, f"events.{number}.refs.start")
+        _check_natural(ref.end, f"events.{number}.refs.end")
+    try:
+        payload = None if event.payload is None else canonical(event.payload)
+    except InvalidInput as error:
+        raise InvalidInput(f"event {number}: {error}", field=f"events.{number}.payload") from error
+    return NewEvent(
+        event_id=event.event_id,
+        type=event.type,
+        schema_version=event.schema_version,
+        payload=payload,
+        payload_ref=event.payload_ref,
+        occurred_at=event.occurred_at,
+        step=event.step,
+        operation_id=event.operation_id,
+        attempt_id=event.attempt_id,
+        invocation_id=event.invocation_id,
+        refs=event.refs,
+    )
+
+
+async def read_json(request: Request) -> bytes:
+    """The body of a JSON route; `unsupported_media_type` where it says it is something else."""
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if kind != "application/json":
+        raise HttpRefused("unsupported_media_type", "send the body as application/json")
+    return await request.body()
+
+
+async def read_model(request: Request, model: type[Body]) -> Body:
+    """The body as a checked model."""
+    value = strictjson.loads(await read_json(request))
+    try:
+        return model.model_validate(value)
+    except ValidationError as error:
+        raise invalid(error.errors(include_input=False, include_url=False)) from error
+
+
+def invalid(found: Any) -> StrandlineError:
+    """InvalidInput for a schema's complaints, without the values complained of."""
+    complaints = [
+        {
+            "loc": ".".join(str(part)[:64] for part in item["loc"]),
+            "rule": str(item["type"])[:64],
+            "why": str(item["msg"])[:200],
+        }
+        for item in list(found)[:ERRORS_SHOWN_MAX]
+    ]
+    first = complaints[0] if complaints else {"loc": "", "why": "not what the schema says"}
+    return InvalidInput(
+        f"{first['loc'] or 'body'}: {first['why']}", field=first["loc"], errors=complaints
+    )
+
+
+def task_of(body: CreateBody) -> TaskStarted:
+    """The typed TaskStarted of a create."""
+    stated = {"standing": body.standing, **body.task}
+    try:
+        return msgspec.convert(stated, TaskStarted, strict=True)
+    except msgspec.ValidationError as error:
+        raise InvalidInput(f"task: {error}", field="task") from error
+
+
+def json_body(schema: dict[str, Any]) -> dict[str, Any]:
+    """`openapi_extra` of a route that reads its body itself."""
+    return {"requestBody": {"required": True, "content": {"application/json": {"schema": schema}}}}
+
+
+def model_body(model: type[BaseModel]) -> dict[str, Any]:
+    """`openapi_extra` for a pydantic body."""
+    return json_body(model.model_json_schema(ref_template="#/components/schemas/{model}"))
+
+
+_NATURAL = {"type": "integer", "minimum": 0, "maximum": INTEGER_MAX}
+_ID = {"type": "string", "pattern": ID_PATTERN}
+
+
+def _nullable(schema: dict[str, Any]) -> dict[str, Any]:
+    return {"anyOf": [schema, {"type": "null"}]}
+
+
+BLOB_REF_SCHEMA: dict[str, Any] = {
+    "type": "object",
+    "additionalProperties": False,
+    "required": ["digest", "length"],
+    "properties": {
+        "digest": {"type": "string", "pattern": DIGEST_PATTERN},
+        "length": _NATURAL,
+        "role": {"enum": ["required", "diagnostic"], "default": "required"},
+        "media_type": _nullable({"type": "string"}),
+        "schema": _nullable({"type": "string"}),
+        "start": _nullable(_NATURAL),
+        "end": _nullable(_NATURAL),
+    },
+}
+NEW_EVENT_SCHEMA: dict[str, Any] = {
+    "type": "object",
+    "additionalProperties": False,
+    "required": ["event_id", "type", "schema_version"],
+    "description": "one event: either `payload` or `payload_ref`; schemas in docs/events.md",
+    "properties": {
+        "event_id": _ID,
+        "type": {"type": "string", "minLength": 1, "maxLength": TYPE_CHARS_MAX},
+        "schema_version": {"type": "integer", "minimum": 1, "maximum": INTEGER_MAX},
+        "payload": _nullable({"type": "object"}),
+        "payload_ref": _nullable(BLOB_REF_SCHEMA),
+        "occurred_at": _nullable(_NATURAL),
+        "step": _nullable(_NATURAL),
+        "operation_id": _nullable(_ID),
+        "attempt_id": _nullable(_ID),
+        "invocation_id": _nullable(_ID),
+        "refs": {"type": "array", "maxItems": REFS_MAX, "items": BLOB_REF_SCHEMA},
+    },
+}
+APPEND_SCHEMA: dict[str, Any] = {
+    "type": "object",
+    "additionalProperties": False,
+    "required": ["owner_epoch", "worker", "request_id", "events"],
+    "properties": {
+        "owner_epoch": _NATURAL,
+        "worker": _ID,
+        "request_id": _ID,
+        "expected_head": _nullable(_NATURAL),
+        "incarnation": _nullable(_ID),
+        "events": {
+            "type": "array",
+            "minItems": 1,
+            "maxItems": EVENTS_PER_APPEND_MAX,
+            "items": NEW_EVENT_SCHEMA,
+        },
+    },
+}
+
+
+def payload_json(value: Payload | dict[str, Any]) -> bytes:
+    """JSON of a typed payload for an answer."""
+    return msgspec.json.encode(value)

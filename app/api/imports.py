@@ -1,0 +1,206 @@
+"""Imports over HTTP: upload, then ask for progress and the report."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from pathlib import Path as FilePath
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Path, Query, Request, Response
+from pydantic import BaseModel, JsonValue
+from starlette.concurrency import run_in_threadpool
+from starlette.datastructures import UploadFile
+
+from app import errors, links
+from app.api import answers
+from app.api.blobs import CHUNK_BYTES, receive
+from app.api.events import BINARY
+from app.deps import ImporterDep, JobsDep, PartsDep, upload_folder
+from app.errors import HttpRefused
+from app.jobs import ImportFile, Job
+from core.limits import IMPORT_FILES_MAX
+
+router = APIRouter(prefix="/v1/imports", tags=["imports"])
+
+NAME_CHARS_MAX = 255
+SOURCE_CHARS_MAX = 4096
+JOBS_LISTED = 50
+
+
+class ImportFileAnswer(answers.Answer):
+    """One uploaded file."""
+
+    name: str
+    size: int
+    state: str
+    read_bytes: int
+    events: int
+    report: dict[str, JsonValue] | None
+    problem: dict[str, JsonValue] | None
+
+
+class JobAnswer(answers.Answer):
+    """One upload."""
+
+    job: str
+    url: str
+    state: str
+    refused: bool
+    submitted_at: int
+    ended_at: int | None
+    files: list[ImportFileAnswer]
+
+
+class JobsAnswer(BaseModel):
+    """Uploads, newest first."""
+
+    imports: list[JobAnswer]
+
+
+@router.post(
+    "",
+    operation_id="import_files",
+    status_code=202,
+    response_model=JobAnswer,
+    responses=answers.problems(507),
+    openapi_extra={
+        "requestBody": {
+            "required": True,
+            "content": {
+                BINARY: {"schema": {"type": "string", "format": "binary"}},
+                "multipart/form-data": {
+                    "schema": {
+                        "type": "object",
+                        "properties": {
+                            "files": {
+                                "type": "array",
+                                "items": {"type": "string", "format": "binary"},
+                            }
+                        },
+                    }
+                },
+            },
+        }
+    },
+)
+async def upload(
+    request: Request,
+    who: ImporterDep,
+    jobs: JobsDep,
+    parts: PartsDep,
+    name: Annotated[str, Query(max_length=NAME_CHARS_MAX, description="of a raw body")] = "upload",
+    source: Annotated[
+        str | None,
+        Query(max_length=SOURCE_CHARS_MAX, description="what a raw body is remembered as"),
+    ] = None,
+) -> Response:
+    """Queue an import. A raw body is one file; multipart/form-data carries several.
+
+    The same `source` again, grown, appends what is new.
+    """
+    files = await uploaded(request, upload_folder(parts), name, source)
+    job = jobs.submit(who, files)
+    return answers.json(wire(job, request), 202, {"Location": links.api_import_job(job.job_id)})
+
+
+async def uploaded(
+    request: Request, folder: FilePath, name: str, source: str | None
+) -> list[ImportFile]:
+    """The files of an upload, on disk; removed again on any error."""
+    kept: list[ImportFile] = []
+    try:
+        kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+        if kind != "multipart/form-data":
+            kept.append(await _raw(request, folder, name, source))
+            return kept
+        async with request.form(max_files=IMPORT_FILES_MAX, max_fields=8) as form:
+            for part in form.getlist("files"):
+                if isinstance(part, UploadFile) and (part.filename or part.size):
+                    kept.append(await run_in_threadpool(_copy, part, folder))
+        if not kept:
+            raise HttpRefused("bad_request", "the form carries no file in its field `files`")
+    except BaseException:
+        for file in kept:
+            file.path.unlink(missing_ok=True)
+        raise
+    return kept
+
+
+async def _raw(request: Request, folder: FilePath, name: str, source: str | None) -> ImportFile:
+    handle, path = tempfile.mkstemp(prefix="import-", dir=folder)
+    try:
+        with os.fdopen(handle, "w+b") as body:
+            await receive(request, body)
+            size = body.seek(0, os.SEEK_END)
+    except BaseException:
+        FilePath(path).unlink(missing_ok=True)
+        raise
+    return ImportFile(name, FilePath(path), size, source=source)
+
+
+def _copy(part: UploadFile, folder: FilePath) -> ImportFile:
+    handle, path = tempfile.mkstemp(prefix="import-", dir=folder)
+    with os.fdopen(handle, "wb") as body:
+        part.file.seek(0)
+        while chunk := part.file.read(CHUNK_BYTES):
+            body.write(chunk)
+        size = body.tell()
+    return ImportFile((part.filename or "upload")[:NAME_CHARS_MAX], FilePath(path), size)
+
+
+@router.get(
+    "", operation_id="list_imports", response_model=JobsAnswer, responses=answers.problems()
+)
+def newest(request: Request, who: ImporterDep, jobs: JobsDep) -> Response:
+    """Uploads of this server process, newest first."""
+    return answers.json({"imports": [wire(job, request) for job in jobs.newest(who, JOBS_LISTED)]})
+
+
+@router.get(
+    "/{job}",
+    operation_id="read_import",
+    response_model=JobAnswer,
+    responses=answers.problems(404),
+)
+def read(
+    job: Annotated[str, Path(pattern="^[0-9a-f]{32}$")],
+    request: Request,
+    who: ImporterDep,
+    jobs: JobsDep,
+) -> Response:
+    """Progress of an upload; its report once it is done."""
+    return answers.json(wire(jobs.get(who, job), request))
+
+
+def wire(job: Job, request: Request) -> dict[str, Any]:
+    """Wire form of a job."""
+    return {
+        "job": job.job_id,
+        "url": links.api_import_job(job.job_id),
+        "state": job.state,
+        "refused": job.refused,
+        "submitted_at": job.submitted_at,
+        "ended_at": job.ended_at,
+        "files": [_file(file, request) for file in job.files],
+    }
+
+
+def _file(file: ImportFile, request: Request) -> dict[str, Any]:
+    failed = None
+    if file.error is not None:
+        failed = errors.problem(
+            errors.code_of(file.error),
+            str(file.error),
+            errors.request_id_of(request.scope),
+            file.error.data,
+        )
+    return {
+        "name": file.name,
+        "size": file.size,
+        "state": file.state,
+        "read_bytes": file.read_bytes,
+        "events": file.events,
+        "report": file.report.document() if file.report is not None else None,
+        "problem": failed,
+    }

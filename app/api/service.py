@@ -1,0 +1,110 @@
+"""The service itself: does it live, does it take writes, what does it count, what can it do."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fastapi import APIRouter, Request, Response
+
+from app import auth, metrics, reads
+from app.api import answers
+from app.deps import PartsDep, ReaderDep, RuntimeDep
+from store.ports import GroupStats, StoreFacts
+
+router = APIRouter(tags=["service"])
+
+
+class Live(answers.Answer):
+    """The process answers."""
+
+    live: bool
+
+
+class Ready(answers.Answer):
+    """Whether writes are taken, and if not, why."""
+
+    ready: bool
+    state: str
+    reasons: list[str]
+
+
+class Facts(answers.Answer):
+    """What was declared of the store, and what was verified."""
+
+    declared_domain: str
+    verified: bool
+    checks: list[dict[str, Any]]
+    incarnation: str
+    schema_revision: str
+    engine: str
+    path: str
+    size_bytes: int
+    free_bytes: int
+    state: str
+    tenant: str
+    version: str
+
+
+@router.get(
+    "/livez", operation_id="livez", response_model=Live, dependencies=[auth.public()],
+    responses=answers.problems(),
+)  # fmt: skip
+async def livez() -> Response:
+    """200 while the process answers."""
+    return answers.json({"live": True})
+
+
+@router.get(
+    "/readyz",
+    operation_id="readyz",
+    response_model=Ready,
+    dependencies=[auth.public()],
+    responses={**answers.problems(), 503: {"model": Ready, "description": "takes no writes"}},
+)
+def readyz(runtime: RuntimeDep) -> Response:
+    """200 while writes are taken; 503 with the reasons otherwise. Reads may still work."""
+    stats = runtime.stats()
+    reasons = not_ready(stats, runtime.facts())
+    return answers.json(
+        {"ready": not reasons, "state": stats.state, "reasons": reasons},
+        503 if reasons else 200,
+        {"Retry-After": "5"} if reasons else None,
+    )
+
+
+def not_ready(stats: GroupStats, facts: StoreFacts) -> list[str]:
+    """Why the store takes no writes; empty if it does. Codes only: anybody may ask."""
+    reasons = []
+    if stats.state != "open":
+        reasons.append(stats.state)
+    if not facts.verified:
+        reasons.append("domain_not_verified")
+    return reasons
+
+
+@router.get(
+    "/metrics",
+    operation_id="metrics",
+    response_class=Response,
+    responses={
+        **answers.problems(),
+        200: {"content": {"text/plain": {"schema": {"type": "string"}}}},
+    },
+)
+def read_metrics(who: ReaderDep, runtime: RuntimeDep) -> Response:
+    """Counters in the text format of Prometheus."""
+    return Response(metrics.exposition(runtime), headers={"Content-Type": metrics.CONTENT_TYPE})
+
+
+@router.get("/v1/facts", operation_id="facts", response_model=Facts, responses=answers.problems())
+def facts(who: ReaderDep, parts: PartsDep) -> Response:
+    """The declared and verified failure domain, and what was checked for it."""
+    return answers.json(reads.facts(parts.runtime, who, parts.version))
+
+
+@router.get(
+    "/openapi.json", operation_id="openapi", response_class=Response, responses=answers.problems()
+)
+def openapi(request: Request, who: ReaderDep) -> Response:
+    """This description. There is no page that would load a viewer from elsewhere."""
+    return answers.json(request.app.openapi())

@@ -1,0 +1,185 @@
+"""Imports that were uploaded: waiting, running, done; the page and the API ask here.
+
+INVARIANTS
+1. An upload lies in the data folder's `tmp` until its import has ended, and is removed then,
+   whatever the outcome.
+2. Jobs wait in a bounded queue and run on threads of their own, so that they cannot take those
+   that serve reads and appends (APP-7).
+3. A job belongs to the tenant that uploaded it; another's looks like one that never was.
+4. Finished jobs are kept for their reports, at most `JOBS_KEPT_MAX`, oldest forgotten first.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+import structlog
+from uuid_utils.compat import uuid7
+
+from core.errors import Busy, NotFound, StrandlineError
+from core.instants import Instant
+from core.principal import Principal
+from ingest.base import Report
+
+JOBS_WAITING_MAX = 64
+JOBS_KEPT_MAX = 200
+THREADS = 2
+
+State = Literal["waiting", "running", "done"]
+#: (bytes done, bytes in all, events done)
+Progress = Callable[[int, int, int], None]
+#: (principal, file, progress) -> the importer's report. Raises StrandlineError for a file that
+#: cannot be read at all.
+Run = Callable[[Principal, "ImportFile", Progress], Report]
+
+_LOG = structlog.get_logger("imports")
+
+
+@dataclass(slots=True)
+class ImportFile:
+    """One file of a job."""
+
+    name: str
+    """As the uploader named it; shown, never used as a path."""
+    path: Path
+    size: int
+    state: State = "waiting"
+    read_bytes: int = 0
+    events: int = 0
+    source: str | None = None
+    """What the file is to be remembered as, where the caller says (a path on its machine)."""
+    report: Report | None = None
+    """The importer's report, once done."""
+    error: StrandlineError | None = None
+    """Why there is no report."""
+
+    @property
+    def ended(self) -> bool:
+        """Whether its import is over."""
+        return self.state == "done"
+
+
+@dataclass(slots=True)
+class Job:
+    """One upload of one or more files."""
+
+    job_id: str
+    tenant: str
+    submitted_at: Instant
+    files: tuple[ImportFile, ...]
+    ended_at: Instant | None = None
+    done: threading.Event = field(default_factory=threading.Event)
+
+    @property
+    def state(self) -> State:
+        """`waiting`, `running` or `done`."""
+        if self.done.is_set():
+            return "done"
+        started = any(file.state != "waiting" for file in self.files)
+        return "running" if started else "waiting"
+
+    @property
+    def refused(self) -> bool:
+        """Whether any file was refused or refused in part."""
+        return any(file.report is None or not file.report.ok for file in self.files if file.ended)
+
+
+class ImportJobs:
+    """The queue, the threads and the finished jobs."""
+
+    def __init__(self, run: Run, clock: Callable[[], Instant]) -> None:
+        self._run = run
+        self._clock = clock
+        self._pool = ThreadPoolExecutor(THREADS, thread_name_prefix="import")
+        #: Protects `_jobs` and `_waiting`.
+        self._lock = threading.Lock()
+        self._jobs: OrderedDict[str, Job] = OrderedDict()
+        self._waiting = 0
+
+    def submit(self, who: Principal, files: Sequence[ImportFile]) -> Job:
+        """Queue an import; the files on disk now belong to the job.
+
+        Raises Busy (and removes the files) when too many jobs wait.
+        """
+        job = Job(
+            job_id=uuid7().hex,
+            tenant=who.tenant,
+            submitted_at=self._clock(),
+            files=tuple(files),
+        )
+        with self._lock:
+            full = self._waiting >= JOBS_WAITING_MAX
+            if not full:
+                self._waiting += 1
+                self._jobs[job.job_id] = job
+                self._forget()
+        if full:
+            _remove(job)
+            raise Busy(f"{JOBS_WAITING_MAX} imports are waiting already; send it again later")
+        self._pool.submit(self._work, who, job)
+        return job
+
+    def get(self, who: Principal, job_id: str) -> Job:
+        """NotFound for a job that is not this tenant's, or was forgotten."""
+        with self._lock:
+            job = self._jobs.get(job_id)
+        if job is None or job.tenant != who.tenant:
+            raise NotFound("there is no such import, or its report is no longer kept", job=job_id)
+        return job
+
+    def newest(self, who: Principal, limit: int = 50) -> list[Job]:
+        """This tenant's jobs, newest first."""
+        with self._lock:
+            mine = [job for job in reversed(self._jobs.values()) if job.tenant == who.tenant]
+        return mine[:limit]
+
+    def close(self) -> None:
+        """Let what runs finish; drop what waits. Each file's import is all or nothing."""
+        self._pool.shutdown(wait=True, cancel_futures=True)
+        with self._lock:
+            left = [job for job in self._jobs.values() if not job.done.is_set()]
+        for job in left:
+            _remove(job)
+
+    def _forget(self) -> None:
+        finished = [key for key, job in self._jobs.items() if job.done.is_set()]
+        for key in finished[: max(0, len(self._jobs) - JOBS_KEPT_MAX)]:
+            del self._jobs[key]
+
+    def _work(self, who: Principal, job: Job) -> None:
+        with self._lock:
+            self._waiting -= 1
+        try:
+            for file in job.files:
+                self._one(who, file)
+        finally:
+            job.ended_at = self._clock()
+            job.done.set()
+            _remove(job)
+
+    def _one(self, who: Principal, file: ImportFile) -> None:
+        def progress(read_bytes: int, _: int, events: int) -> None:
+            file.read_bytes, file.events = read_bytes, events
+
+        file.state = "running"
+        try:
+            file.report = self._run(who, file, progress)
+        except StrandlineError as error:
+            file.error = error
+        except Exception as error:
+            _LOG.error("import failed", name=file.name[:200], exc_info=error)
+            file.error = StrandlineError(
+                "the import failed inside the server; its log has the cause"
+            )
+        file.state = "done"
+
+
+def _remove(job: Job) -> None:
+    for file in job.files:
+        file.path.unlink(missing_ok=True)

@@ -1,0 +1,93 @@
+"""Structured logs on standard error: one JSON object a line, with the request id, no secrets.
+
+Redaction is best effort by pattern: it hides what looks like a credential, and cannot know one
+that looks like a word.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+import sys
+from collections.abc import MutableMapping
+from typing import Any, Literal
+
+import orjson
+import structlog
+
+_SECRET = re.compile(
+    r"(?i)(\b(?:bearer|basic)\s+)[A-Za-z0-9+/=._~-]{6,}"
+    r"|(\b(?:api[_-]?key|token|secret|passw(?:or)?d|authorization|cookie)[\"']?\s*[:=]\s*[\"']?)"
+    r"[^\s\"',;&]{6,}"
+    r"|\b(?:stl_|sk-|gh[pousr]_|xox[abp]-|AKIA)[A-Za-z0-9_-]{12,}"
+    r"|\beyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]*"
+    r"|(://[^/\s:@]+:)[^/\s@]+(?=@)"
+)
+_LEVELS = {"debug": 10, "info": 20, "warning": 30, "error": 40}
+_level = 20
+
+
+def redact(text: str) -> str:
+    """The text with what looks like a credential replaced by `[redacted]`."""
+    return _SECRET.sub(lambda m: (m[1] or m[2] or m[3] or "") + "[redacted]", text)
+
+
+def debugging() -> bool:
+    """Whether lines of level debug are written."""
+    return _level <= 10
+
+
+def configure(
+    level: Literal["debug", "info", "warning", "error"] = "info",
+    style: Literal["json", "text"] = "json",
+) -> None:
+    """Send our lines and those of the libraries through one chain to standard error."""
+    global _level  # noqa: PLW0603  # one process, one log
+    _level = _LEVELS[level]
+    shared: list[Any] = [
+        structlog.contextvars.merge_contextvars,
+        structlog.processors.add_log_level,
+        structlog.processors.TimeStamper(fmt="iso", utc=True),
+        structlog.processors.format_exc_info,
+        _redacted,
+    ]
+    renderer: Any = (
+        structlog.processors.JSONRenderer(serializer=_json)
+        if style == "json"
+        else structlog.processors.KeyValueRenderer(key_order=["timestamp", "level", "event"])
+    )
+    structlog.configure(
+        processors=[*shared, renderer],
+        wrapper_class=structlog.make_filtering_bound_logger(_level),
+        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+        cache_logger_on_first_use=False,
+    )
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(
+        structlog.stdlib.ProcessorFormatter(
+            foreign_pre_chain=shared,
+            processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, renderer],
+        )
+    )
+    root = logging.getLogger()
+    root.handlers[:] = [handler]
+    root.setLevel(max(_level, logging.INFO))
+    for name in ("uvicorn", "uvicorn.error", "uvicorn.access"):
+        logger = logging.getLogger(name)
+        logger.handlers.clear()
+        logger.propagate = name != "uvicorn.access"
+    # Its lines name each start and stop at level info; ours say the same with the URL.
+    logging.getLogger("uvicorn.error").setLevel(logging.WARNING)
+
+
+def _redacted(
+    _logger: Any, _method: str, line: MutableMapping[str, Any]
+) -> MutableMapping[str, Any]:
+    for key, value in line.items():
+        if isinstance(value, str):
+            line[key] = redact(value)
+    return line
+
+
+def _json(value: Any, **_: Any) -> str:
+    return orjson.dumps(value, default=str).decode("utf-8", "replace")

@@ -1,0 +1,102 @@
+"""Counters for Prometheus: requests, and what the store counts of its writer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
+from prometheus_client.core import (
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    HistogramMetricFamily,
+    Metric,
+)
+from prometheus_client.registry import Collector
+
+from runtime.service import Runtime
+from store.ports import GroupStats
+
+_REQUESTS = CollectorRegistry()
+_ANSWERS = Counter(
+    "strandline_http_answers",
+    "HTTP answers by route class and status",
+    ("kind", "status"),
+    registry=_REQUESTS,
+)
+_SECONDS = Histogram(
+    "strandline_http_seconds",
+    "Seconds from request to end of answer, by route class",
+    ("kind",),
+    buckets=(0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30),
+    registry=_REQUESTS,
+)
+CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+_STATES = ("open", "full", "poisoned", "closed")
+
+
+def observe(kind: str, status: int, seconds: float) -> None:
+    """Count one answer."""
+    _ANSWERS.labels(kind, str(status)).inc()
+    _SECONDS.labels(kind).observe(seconds)
+
+
+def exposition(runtime: Runtime) -> bytes:
+    """The text of /metrics: this process's requests, then the store's counters as of now."""
+    registry = CollectorRegistry(auto_describe=False)
+    registry.register(_Store(runtime))
+    return generate_latest(_REQUESTS) + generate_latest(registry)
+
+
+class _Store(Collector):
+    def __init__(self, runtime: Runtime) -> None:
+        self.runtime = runtime
+
+    def collect(self) -> Iterator[Metric]:
+        stats, facts = self.runtime.stats(), self.runtime.facts()
+        for name, text, value in (
+            ("groups", "Group commits", stats.groups),
+            ("members", "Requests in group commits", stats.members),
+            ("events", "Events committed", stats.events),
+        ):
+            yield CounterMetricFamily(f"strandline_store_{name}", text, value=value)
+        refused = CounterMetricFamily(
+            "strandline_store_refused", "Writes the store refused, by code", labels=("code",)
+        )
+        for code, count in stats.refused.items():
+            refused.add_metric((code,), count)
+        yield refused
+        yield from _histograms(stats)
+        blobs, blob_bytes = self.runtime.blob_totals()
+        for name, text, value in (
+            ("queue_members", "Requests waiting for the writer", stats.queue_members),
+            ("queue_bytes", "Bytes waiting for the writer", stats.queue_bytes),
+            ("size_bytes", "Bytes of the log file", facts.size_bytes),
+            ("free_bytes", "Bytes free where the log lies", facts.free_bytes),
+            ("blobs", "Stored blobs", blobs),
+            ("blob_bytes", "Bytes of stored blobs", blob_bytes),
+            ("domain_verified", "Whether the declared failure domain holds", int(facts.verified)),
+        ):
+            yield GaugeMetricFamily(f"strandline_store_{name}", text, value=value)
+        state = GaugeMetricFamily("strandline_store_state", "Writer state", labels=("state",))
+        for name in _STATES:
+            state.add_metric((name,), int(stats.state == name))
+        yield state
+
+
+def _histograms(stats: GroupStats) -> Iterator[Metric]:
+    for name, text, buckets, scale in (
+        ("queue_wait_seconds", "From arrival to the writer", stats.queue_wait_us, 1e-6),
+        ("storage_seconds", "From the writer to the barrier", stats.storage_time_us, 1e-6),
+        ("group_members_size", "Requests in one group", stats.group_members, 1.0),
+    ):
+        cumulative, total = 0, 0.0
+        rows: list[tuple[str, float]] = []
+        for bound, count in buckets:
+            cumulative += count
+            finite = bound != float("inf")
+            total += count * (bound if finite else 0.0) * scale
+            rows.append((str(bound * scale) if finite else "+Inf", float(cumulative)))
+        if not rows or rows[-1][0] != "+Inf":
+            rows.append(("+Inf", float(cumulative)))
+        # The sum is bounded by the buckets' upper ends; the store keeps no exact one.
+        yield HistogramMetricFamily(f"strandline_store_{name}", text, buckets=rows, sum_value=total)

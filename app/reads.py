@@ -1,0 +1,191 @@
+"""The reads, as wire forms: one function each, called by the API's routes and the command line."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from app import wire
+from app.cursors import cursor, key_of
+from core.canonical import digest_text
+from core.limits import EVENTS_PAGE_MAX
+from core.principal import Principal
+from runtime.service import Runtime
+from store.ports import Finding
+
+Wire = dict[str, Any]
+
+
+def list_page(
+    runtime: Runtime,
+    who: Principal,
+    *,
+    sort: str,
+    descending: bool,
+    after: str | None,
+    limit: int,
+    filters: dict[str, object],
+) -> Wire:
+    """One page of summaries, with the cursor of the next."""
+    page = runtime.list(
+        who, sort=sort, descending=descending, after=key_of(after), limit=limit, filters=filters
+    )
+    complete = max((int(str(row.get("as_of_sequence") or 0)) for row in page.rows), default=0)
+    return {
+        "trajectories": [dict(row) for row in page.rows],
+        "next_after": cursor(page.after),
+        "total": page.total,
+        "source": {
+            "kind": "projection",
+            "complete_to": complete,
+            "text": "projection; each row is complete to its as_of_sequence",
+        },
+    }
+
+
+def trajectory(runtime: Runtime, who: Principal, trajectory_id: str) -> Wire:
+    """Head, standing, ownership, summary and import sources of one."""
+    head = runtime.head(who, trajectory_id)
+    summary = runtime.summary(who, trajectory_id)
+    return {
+        **wire.head(head),
+        "summary": dict(summary) if summary is not None else None,
+        "sources": [wire.import_source(item) for item in runtime.sources(who, trajectory_id)],
+        "source": wire.authoritative(head.sequence_number),
+    }
+
+
+def events(
+    runtime: Runtime,
+    who: Principal,
+    trajectory_id: str,
+    *,
+    after: int,
+    upto: int | None,
+    limit: int,
+) -> Wire:
+    """Events with after < sequence_number <= upto, and where to go on."""
+    head = runtime.head(who, trajectory_id).sequence_number
+    last = head if upto is None else min(upto, head)
+    found = runtime.events(who, trajectory_id, after=after, upto=last, limit=limit)
+    more = bool(found) and found[-1].sequence_number < last
+    return {
+        "events": [wire.event(event) for event in found],
+        "next_after": found[-1].sequence_number if more else None,
+        "source": wire.authoritative(head),
+    }
+
+
+def event_lines(
+    runtime: Runtime, who: Principal, trajectory_id: str, after: int, upto: int | None
+) -> Iterator[bytes]:
+    """The same range, whole, one event a line."""
+    head = runtime.head(who, trajectory_id).sequence_number
+    return _lines(runtime, who, trajectory_id, after, head if upto is None else min(upto, head))
+
+
+def _lines(
+    runtime: Runtime, who: Principal, trajectory_id: str, after: int, last: int
+) -> Iterator[bytes]:
+    while after < last:
+        part = runtime.events(who, trajectory_id, after=after, upto=last, limit=EVENTS_PAGE_MAX)
+        if not part:
+            return
+        yield b"".join(wire.jsonl(wire.event(event)) for event in part)
+        after = part[-1].sequence_number
+
+
+def event(runtime: Runtime, who: Principal, trajectory_id: str, sequence_number: int) -> Wire:
+    """One event, and whether this version knows its type."""
+    found = runtime.event(who, trajectory_id, sequence_number)
+    return {
+        "event": wire.event(found),
+        "known": runtime.typed(who, found) is not None,
+        "source": wire.authoritative(runtime.head(who, trajectory_id).sequence_number),
+    }
+
+
+def record(runtime: Runtime, who: Principal, trajectory_id: str, boundary: int | None) -> Wire:
+    """The record at a boundary; None is the head."""
+    view = runtime.record_at(who, trajectory_id, boundary)
+    return {
+        "boundary": view.boundary,
+        "record": wire.fragment(view.record),
+        "snapshot_boundary": view.snapshot_boundary,
+        "folded": view.folded,
+        "elapsed_us": view.elapsed_us,
+        "source": wire.authoritative(view.head.sequence_number),
+    }
+
+
+def difference(runtime: Runtime, who: Principal, trajectory_id: str, a: int, b: int) -> Wire:
+    """Paths that differ between two boundaries."""
+    found = runtime.difference(who, trajectory_id, a, b)
+    return {
+        "a": a,
+        "b": b,
+        "difference": wire.fragment(found),
+        "source": wire.authoritative(runtime.head(who, trajectory_id).sequence_number),
+    }
+
+
+def verified(
+    runtime: Runtime, who: Principal, trajectory_id: str, upto: int | None = None
+) -> Iterator[Wire]:
+    """Re-derive digests and chain: `{progress}`, `{finding}`, at last `{done}`."""
+    head = runtime.head(who, trajectory_id)
+    last = head.sequence_number if upto is None else min(upto, head.sequence_number)
+    return _verified(runtime, who, trajectory_id, last)
+
+
+def _verified(runtime: Runtime, who: Principal, trajectory_id: str, last: int) -> Iterator[Wire]:
+    findings = 0
+    for number, found in runtime.verify(who, trajectory_id, upto=last):
+        if found is None:
+            yield {"progress": number, "of": last}
+        else:
+            findings += 1
+            yield {"finding": wire.finding(found)}
+    chain = runtime.event(who, trajectory_id, last).chain if last else None
+    yield {
+        "done": True,
+        "trajectory_id": trajectory_id,
+        "verified_to": last,
+        "chain": digest_text(chain) if chain is not None else None,
+        "findings": findings,
+    }
+
+
+def audited(steps: Iterable[Finding | str]) -> Iterator[Wire]:
+    """Every stored invariant: `{progress}`, `{finding}`, at last `{done}`."""
+    findings = 0
+    for step in steps:
+        if isinstance(step, str):
+            yield {"progress": step}
+        else:
+            findings += 1
+            yield {"finding": wire.finding(step)}
+    yield {"done": True, "findings": findings}
+
+
+def ledger(
+    runtime: Runtime, who: Principal, trajectory_id: str | None, after: int, limit: int
+) -> Wire:
+    """Refused writes and incidents, of one trajectory or of all."""
+    if trajectory_id is not None:
+        runtime.head(who, trajectory_id)
+    rows = runtime.ledger(who, trajectory_id=trajectory_id, after=after, limit=limit)
+    return {
+        "rows": [wire.ledger_row(row) for row in rows],
+        "next_after": rows[-1].number if len(rows) == limit else None,
+    }
+
+
+def facts(runtime: Runtime, who: Principal, version: str) -> Wire:
+    """What was declared of the store, what was verified, and how it is now."""
+    return {
+        **wire.plain(runtime.facts()),
+        "state": runtime.stats().state,
+        "tenant": who.tenant,
+        "version": version,
+    }

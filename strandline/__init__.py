@@ -1,0 +1,1 @@
+"""Strandline: inspect agent trajectories at any log boundary."""
