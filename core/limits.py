@@ -51,6 +51,29 @@ SNAPSHOT_EVENTS = 128
 SEGMENT_EVENTS = 128
 #: So many segments of one level merge into one of the next.
 SEGMENT_FANOUT = 8
+#: Highest level: 65,536 events and about 5 MB, so that no merge takes long or much memory.
+SEGMENT_LEVEL_MAX = 3
+#: A closed entity stays in the record so many events before it may be archived, because what
+#: follows a close (a settlement, a second answer) mostly follows at once.
+ARCHIVE_LAG_EVENTS = 16
+#: Open entities of one kind that a record holds by value after a segment boundary; the oldest
+#: beyond it are archived too. A run in step has a few; a source without results has them all.
+OPEN_BY_VALUE_MAX = 512
+#: Attempts of one operation, and evidence of one attempt, that a record holds by value.
+ATTEMPTS_PER_OPERATION_MAX = 32
+EVIDENCE_PER_ATTEMPT_MAX = 16
+#: Resources with an account; event types counted apart; models named; plan items held.
+ACCOUNTS_MAX = 64
+EVENT_TYPES_MAX = 128
+MODELS_MAX = 16
+PLAN_ITEMS_MAX = 256
+#: Items of any other list that a record takes over from an event.
+RECORD_LIST_MAX = 256
+#: Characters of a text, and of a name used as a key, that a record takes over from an event.
+RECORD_TEXT_CHARS_MAX = 1000
+RECORD_NAME_CHARS_MAX = 200
+#: Installed events that may wait beyond a gap of one trajectory: a piece out of order, not a log.
+STAGED_EVENTS_MAX = 20_000
 
 #: Pages.
 PAGE_ROWS_MAX = 200
@@ -71,4 +94,7 @@ assert GROUP_BYTES_MAX < QUEUE_BYTES_MAX
 assert GROUP_MEMBERS_MAX <= QUEUE_MEMBERS_MAX
 # A snapshot always lies on a segment boundary, so that it holds only archived references.
 assert SNAPSHOT_EVENTS % SEGMENT_EVENTS == 0
+assert ARCHIVE_LAG_EVENTS < SEGMENT_EVENTS
+# A dispute has at least two adequate results, and the newest result is always kept.
+assert EVIDENCE_PER_ATTEMPT_MAX >= 4
 assert PAGE_ROWS <= PAGE_ROWS_MAX

@@ -4,7 +4,8 @@ INVARIANTS
 1. A record is a function of the events up to its boundary and of the reducer version; it holds
    nothing that no event says, and no clock (LOG-1).
 2. It is bounded: what is open is held by value, what is closed lies in the archive, which the
-   record names by digest. So a snapshot never copies a growing list.
+   record names by digest; open entities beyond a bound lie there too and are counted here. So a
+   snapshot never copies a growing list. Texts are cut to a length; the event has the whole.
 3. Nothing in it says *in doubt*, *in flight* or *established*: those are grades, computed
    outside (EFF-2, core.rules.grades).
 """
@@ -19,8 +20,8 @@ from core.events.task import Capabilities
 from core.events.tool import Basis, ResultStatus
 
 
-class Slice(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
-    """Base of every part of a record."""
+class Slice(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True, gc=False):
+    """Base of every part of a record. Immutable and free of cycles, so the collector skips it."""
 
 
 class Scope(Slice, frozen=True):
@@ -47,6 +48,7 @@ class Evidence(Slice, frozen=True):
     """One ToolResult of an attempt, by reference."""
 
     sequence_number: int
+    event_id: str
     status: ResultStatus
     basis: Basis
     adequate: bool
@@ -64,6 +66,20 @@ class Attempt(Slice, frozen=True):
     deadline_at: int | None = None
     reservation_event: str | None = None
     evidence: tuple[Evidence, ...] = ()
+    """In order; at most EVIDENCE_PER_ATTEMPT_MAX, those that settle or disagree kept first."""
+    evidence_dropped: int = 0
+    """Further evidence that is in the log only."""
+    outcome: ResultStatus | None = None
+    """What the first adequate evidence says, or the one that was named to hold."""
+    outcome_sequence: int | None = None
+    outcome_basis: Basis | None = None
+    disputed: bool = False
+    """Adequate evidence disagrees and none has been named to hold (INB-5)."""
+
+    @property
+    def unsettled(self) -> bool:
+        """A durable intent and no adequate evidence, or a dispute."""
+        return self.outcome is None or self.disputed
 
     @property
     def withheld(self) -> bool:
@@ -82,10 +98,15 @@ class Operation(Slice, frozen=True):
     last_sequence: int
     tool_version: str | None = None
     arguments_digest: str | None = None
+    input_revision: str | None = None
     step: int | None = None
     attempts: tuple[Attempt, ...] = ()
+    attempts_dropped: int = 0
+    """Attempts beyond ATTEMPTS_PER_OPERATION_MAX that are in the log only, oldest first."""
+    attempts_dropped_unsettled: int = 0
     outcome: ResultStatus | None = None
-    """Settled outcome by adequate evidence; None while unsettled."""
+    """Settled outcome by adequate evidence: that of the attempt that succeeded, else of the one
+    that failed, else of the one without effect; None while no attempt has one."""
     outcome_sequence: int | None = None
     outcome_basis: Basis | None = None
     disputed: bool = False
@@ -93,32 +114,71 @@ class Operation(Slice, frozen=True):
     depends_on: tuple[str, ...] = ()
     compensates: str | None = None
     licence_sequence: int | None = None
+    licence_attempt: str | None = None
+    """The one attempt that an unused licence permits (EFF-8)."""
+
+    @property
+    def attempts_unsettled(self) -> int:
+        """Attempts that are still owed an answer."""
+        owed = sum(1 for attempt in self.attempts if attempt.unsettled)
+        return owed + self.attempts_dropped_unsettled
 
     @property
     def unsettled(self) -> bool:
-        """Durable intent and no adequate outcome, or a dispute (EFF-1)."""
-        return self.outcome is None or self.disputed
+        """Durable intent and no adequate outcome, or a dispute (EFF-1).
+
+        An operation whose only outcomes are failures is unsettled while another attempt is; one
+        that succeeded is not, but *possibly repeated* (EFF-7).
+        """
+        if self.outcome is None or self.disputed:
+            return True
+        return self.outcome != "succeeded" and self.attempts_unsettled > 0
+
+    @property
+    def possibly_repeated(self) -> bool:
+        """Established by one attempt while another is unsettled (EFF-7)."""
+        return self.outcome == "succeeded" and not self.disputed and self.attempts_unsettled > 0
+
+    @property
+    def closed(self) -> bool:
+        """Nothing about it is owed or permitted: it can leave the open table."""
+        return (
+            self.outcome is not None
+            and not self.disputed
+            and self.licence_sequence is None
+            and self.attempts_unsettled == 0
+        )
 
 
 class Operations(Slice, frozen=True):
-    """The operation table: the open ones by value, the closed ones counted and archived."""
+    """The operation table: the open ones by value, the closed ones counted and archived.
+
+    `total == len(open) + spilled + sum(by_outcome.values())`.
+    """
 
     open: dict[str, Operation] = {}
     total: int = 0
     by_outcome: dict[str, int] = {}
+    """Closed operations by outcome."""
     unmatched_results: int = 0
-    """Results whose operation has no intent in the prefix."""
+    """Results whose operation or attempt has no intent in the prefix: matched to nothing."""
+    spilled: int = 0
+    """Open operations that lie in the archive because too many are open."""
+    spilled_unsettled: int = 0
 
     @property
     def unsettled(self) -> int:
         """How many operations are unsettled."""
-        return sum(1 for operation in self.open.values() if operation.unsettled)
+        by_value = sum(1 for operation in self.open.values() if operation.unsettled)
+        return by_value + self.spilled_unsettled
 
 
 class Call(Slice, frozen=True):
     """One model call (invocation)."""
 
     invocation_id: str
+    first_sequence: int
+    last_sequence: int
     context_sequence: int | None = None
     reply_sequence: int | None = None
     status: str | None = None
@@ -129,6 +189,11 @@ class Call(Slice, frozen=True):
     control_epoch: int = 0
     charge: str = "unreserved"
     """unreserved, reserved, partial or settled."""
+
+    @property
+    def closed(self) -> bool:
+        """Replied, and nothing about its charge is owed."""
+        return self.status is not None and self.charge in ("unreserved", "settled")
 
 
 class TokenTotals(Slice, frozen=True):
@@ -142,16 +207,19 @@ class TokenTotals(Slice, frozen=True):
 
 
 class Calls(Slice, frozen=True):
-    """Model calls: the open ones by value, the rest counted."""
+    """Model calls: the open ones by value, the rest counted and archived."""
 
     open: dict[str, Call] = {}
     total: int = 0
     replied: int = 0
+    """Replies recorded."""
     by_status: dict[str, int] = {}
+    """Replies by status."""
     retries: int = 0
     tokens: TokenTotals = TokenTotals()
     models: tuple[str, ...] = ()
     """Models that served a reply, in order of first appearance, at most 16."""
+    spilled: int = 0
 
 
 class Reservation(Slice, frozen=True):
@@ -165,6 +233,16 @@ class Reservation(Slice, frozen=True):
     attempt_id: str | None = None
     invocation_id: str | None = None
     settlement_owner: str | None = None
+    last_sequence: int = 0
+    final: bool = False
+    """Settled: nothing more is owed for it."""
+
+
+class Meter(Slice, frozen=True):
+    """The last cumulative report of a meter about one scope and resource."""
+
+    amount: int
+    last_sequence: int
 
 
 class Account(Slice, frozen=True):
@@ -177,17 +255,24 @@ class Account(Slice, frozen=True):
     finalization_reserve: int = 0
     overrun: int = 0
     """Amount observed above its bounds."""
+    settlements: int = 0
+    """Usage reports; 0: nothing was ever recorded, so `consumed` is no observation."""
 
 
 class Budget(Slice, frozen=True):
-    """Accounts by resource, and open reservations by event id."""
+    """Accounts by resource, and open reservations by event id; closed ones are counted only."""
 
     accounts: dict[str, Account] = {}
+    """By resource; `resource (unit)` where a second unit of one resource appears."""
+    accounts_dropped: int = 0
+    """Amounts of resources beyond ACCOUNTS_MAX, in the log only."""
     open: dict[str, Reservation] = {}
     reservations: int = 0
     settlements: int = 0
-    cumulative: dict[str, int] = {}
-    """`meter|scope id|resource` -> last cumulative report (BUD-4), while its scope is open."""
+    cumulative: dict[str, Meter] = {}
+    """`meter|scope id|resource` -> last cumulative report (BUD-4)."""
+    spilled: int = 0
+    meters_spilled: int = 0
 
 
 class Control(Slice, frozen=True):
@@ -207,20 +292,37 @@ class Approval(Slice, frozen=True):
 
     approval_id: str
     requested_sequence: int
+    last_sequence: int
     tool: str
     operation_id: str | None = None
     decision: str | None = None
+    """granted, refused, withdrawn, expired; void: unused at a fallback (RES-4)."""
     resolved_sequence: int | None = None
     expires_at: int | None = None
     too_late: bool = False
+    used: bool = False
+    """Its operation went on after the grant."""
+
+    @property
+    def closed(self) -> bool:
+        """Decided, and no unused grant for a named operation."""
+        if self.decision == "granted":
+            return self.used or self.operation_id is None
+        return self.decision is not None
 
 
 class Approvals(Slice, frozen=True):
-    """Approvals: the undecided by value, the rest counted and archived."""
+    """Approvals: those undecided, or granted and unused, by value; the rest counted and archived.
+
+    `by_decision` counts every decided one by its present decision.
+    """
 
     open: dict[str, Approval] = {}
     total: int = 0
     by_decision: dict[str, int] = {}
+    unmatched: int = 0
+    """Decisions on an approval that nobody requested in the prefix."""
+    spilled: int = 0
 
 
 class Plan(Slice, frozen=True):
@@ -229,6 +331,8 @@ class Plan(Slice, frozen=True):
     revision: int = 0
     items: tuple[PlanItem, ...] = ()
     since_sequence: int = 0
+    cut: bool = False
+    """Items or texts beyond the record's bounds are in the event only."""
 
 
 class Context(Slice, frozen=True):
@@ -284,6 +388,8 @@ class Recovery(Slice, frozen=True):
     head_sequence: int = 0
     resumes: int = 0
     last_resumed_sequence: int = 0
+    last_fallback_sequence: int = 0
+    """The newest Resumed that set slices back (RES-4); what it abandoned follows."""
     abandoned_from: int | None = None
     abandoned_to: int | None = None
 
@@ -296,23 +402,49 @@ class Blocked(Slice, frozen=True):
     schema_version: int
 
 
+class CheckpointRef(Slice, frozen=True):
+    """One published checkpoint, by reference."""
+
+    sequence_number: int
+    covers: int
+    generation: int
+    checkpoint_seq: int
+
+
+class Recent(Slice, frozen=True):
+    """Entities that have left the open table and are not in a segment yet."""
+
+    operations: dict[str, Operation] = {}
+    calls: dict[str, Call] = {}
+    approvals: dict[str, Approval] = {}
+    checkpoints: dict[str, CheckpointRef] = {}
+    reservations: dict[str, Reservation] = {}
+    """Closed ones of which an older, open row may lie in a segment."""
+
+
 class SegmentRef(Slice, frozen=True):
-    """One archived segment: immutable rows (kind, key) -> closed entity, by digest."""
+    """One archived segment: immutable rows (kind, key, entity), by digest."""
 
     digest: str
     rows: int
+    kinds: str
+    """Letters of the kinds of row it holds (core.record.archive)."""
     level: int
     first_sequence: int
     last_sequence: int
 
 
 class Archive(Slice, frozen=True):
-    """Closed entities: recent ones by value, older ones in segments, newest first."""
+    """What has left the open tables: recent entities by value, older ones in segments."""
 
-    recent: dict[str, str] = {}
-    """`kind key` -> canonical JSON of the closed entity, since the last segment boundary."""
+    recent: Recent = Recent()
     segments: tuple[SegmentRef, ...] = ()
-    rows: int = 0
+    """Newest first; a row stands for every older row of its key."""
+
+    @property
+    def rows(self) -> int:
+        """Rows in all segments."""
+        return sum(ref.rows for ref in self.segments)
 
 
 class TrajectoryRecord(Slice, frozen=True):

@@ -1,0 +1,30 @@
+"""Cutting what a record takes over from an event to a bounded length; the event has the whole."""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+from core.canonical import digest_text, sha256
+from core.limits import RECORD_LIST_MAX, RECORD_NAME_CHARS_MAX, RECORD_TEXT_CHARS_MAX
+
+Item = TypeVar("Item")
+ELLIPSIS = "…"
+
+
+def text(value: str | None) -> str | None:
+    """The text, its end replaced by an ellipsis where it is long."""
+    if value is None or len(value) <= RECORD_TEXT_CHARS_MAX:
+        return value
+    return value[: RECORD_TEXT_CHARS_MAX - 1] + ELLIPSIS
+
+
+def name(value: str) -> str:
+    """A name that serves as a key; a long one is replaced by its digest, so that keys differ."""
+    if len(value) <= RECORD_NAME_CHARS_MAX:
+        return value
+    return digest_text(sha256(value.encode()))
+
+
+def items(values: tuple[Item, ...]) -> tuple[Item, ...]:
+    """The first RECORD_LIST_MAX items."""
+    return values if len(values) <= RECORD_LIST_MAX else values[:RECORD_LIST_MAX]
