@@ -106,7 +106,7 @@ class _Rows:
 
     def add(self, name: str, value: object, *, code: bool = False, title: str = "") -> None:
         """A row, unless the value was not stated."""
-        if value is None or value == () or value == "":
+        if value is None or value in ("", ()):
             return
         text = value if isinstance(value, str) else _plain_value(value)
         self.rows.append(Row(name, one_line(text, 400), code=code, title=title))
@@ -678,3 +678,11 @@ def envelope(event: Event) -> tuple[Row, ...]:
         f"reducer {event.reducer_version}",
     )
     return tuple(rows.rows)
+
+
+def raw(data: bytes) -> Shown:
+    """The payload's own bytes as indented JSON, or as text where they are not JSON."""
+    try:
+        return plain(pretty_json(orjson.loads(data)))
+    except orjson.JSONDecodeError:
+        return plain(data[: DISPLAY_CHARS_MAX * 4].decode("utf-8", "replace"))

@@ -19,7 +19,6 @@ from core.events.approval import ApprovalRequested, ApprovalResolved
 from core.events.control import TERMINAL, ControlChanged
 from core.events.envelope import Event
 from core.events.ownership import OwnershipGranted
-from core.events.tool import ToolIntent, ToolResult
 
 #: Events in one window: all of them drawn, about 1,000 nodes.
 WINDOW = 180
@@ -335,7 +334,7 @@ def _tools(items: Sequence[Item], axis: _Axis, boundary: int) -> tuple[Bar, ...]
     ends: dict[str, int] = {}
     failed: set[str] = set()
     for item in items:
-        if isinstance(item.payload, ToolResult) and item.event.operation_id:
+        if item.event.type == "ToolResult" and item.event.operation_id:
             n = item.event.sequence_number
             ends.setdefault(item.event.operation_id, n)
             if item.line.error and n == ends[item.event.operation_id]:
@@ -346,7 +345,7 @@ def _tools(items: Sequence[Item], axis: _Axis, boundary: int) -> tuple[Bar, ...]
     for item in items:
         operation = item.event.operation_id
         n = item.event.sequence_number
-        if isinstance(item.payload, ToolIntent):
+        if item.event.type == "ToolIntent":
             end = ends.get(operation or "", axis.last if operation else n)
             shown = end if n > boundary else min(end, max(boundary, n))
             css = "b-bad" if operation in failed and end <= max(boundary, n) else "b-tool"
@@ -358,7 +357,7 @@ def _tools(items: Sequence[Item], axis: _Axis, boundary: int) -> tuple[Bar, ...]
             seen.add(operation or "")
             bar = _bar(item, axis, boundary, end=shown, css=css, row=row)
             bars.append(replace(bar, cross=css == "b-bad", open=end > boundary >= n))
-        elif isinstance(item.payload, ToolResult) and operation not in seen:
+        elif item.event.type == "ToolResult" and operation not in seen:
             bars.append(_bar(item, axis, boundary, css=_css(item)))
     return tuple(bars)
 

@@ -1,0 +1,538 @@
+"""The page of one boundary: everything read for it, and nothing of it from after the boundary.
+
+INVARIANTS
+1. What is shown as known comes from the record at the boundary, the events up to it and their
+   times. What the page says of later stands in `later` and in rows marked so.
+2. The number of events read depends on the window, never on the length of the log.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+from app.pages import reading
+from app.pages.place import Place
+from app.presenters import log_list, payloads, state, timeline
+from app.presenters.format import count, duration, money, plural
+from app.presenters.log_list import LogList
+from app.presenters.payloads import Block, Row
+from app.presenters.standing import CannotSay, Completeness, absent_lanes, cannot_say, completeness
+from app.presenters.state import Changed, Graded, Section
+from app.presenters.terminal import Shown, one_line, plain
+from app.presenters.timeline import Item, OpenOperation, Ribbon
+from app.render import Page
+from core.canonical import digest_text
+from core.errors import InvalidInput, NotFound, NotReconstructed, StrandlineError
+from core.events.envelope import BlobRef, Event
+from core.events.marks import CHECKPOINTS, ERRORS, MODEL_CALLS, TOOLS, Mark
+from core.principal import Principal
+from core.record.difference import difference
+from core.record.record import TrajectoryRecord
+from core.rules.grades import grade
+from runtime.service import Runtime
+from runtime.time_travel import RecordView
+from store.ports import Head, ImportSource, LedgerRow
+
+#: Keys of the jumps: (key, name, marks it goes to).
+JUMPS: tuple[tuple[str, str, tuple[Mark, ...]], ...] = (
+    ("m", "model", MODEL_CALLS),
+    ("t", "tool", TOOLS),
+    ("e", "error", ERRORS),
+    ("c", "checkpoint", CHECKPOINTS),
+)
+LEDGER_ROWS = 20
+REFS_SHOWN = 40
+
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """One fact of the header: `name value rest`."""
+
+    name: str
+    value: str
+    rest: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Jump:
+    """One keyed jump: where it goes, forward and back, or why it goes nowhere."""
+
+    key: str
+    name: str
+    forward: int | None
+    back: int | None
+
+    @property
+    def why(self) -> str:
+        """The reason a jump forward is not offered."""
+        return f"no later {self.name}" if self.forward is None else ""
+
+
+@dataclass(frozen=True, slots=True)
+class BlobLine:
+    """One blob an event names, and whether its bytes are here."""
+
+    ref: BlobRef
+    role: str
+    state: str
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """What proves this boundary, and what was refused beside it."""
+
+    digest: str
+    chain: str
+    payload_digest: str
+    payload_length: int
+    blobs: tuple[BlobLine, ...]
+    blobs_left_out: int
+    ledger: tuple[LedgerRow, ...]
+    sources: tuple[ImportSource, ...]
+    original: BlobRef | None
+    excerpt: Shown | None
+    excerpt_why: str
+    cannot: tuple[CannotSay, ...]
+    verified: str = ""
+    findings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """The difference between this boundary and another."""
+
+    other: int
+    changes: tuple[Changed, ...]
+    total: int
+
+
+@dataclass(frozen=True, slots=True)
+class BoundaryPage(Page):
+    """One boundary of one trajectory."""
+
+    template: ClassVar[str] = "pages/boundary.html"
+    parts: ClassVar[Mapping[str, str]] = {"view": "partials/_view.html"}
+    section: ClassVar[str] = "Trajectories"
+
+    place: Place
+    head: Head
+    now: int
+    name: str
+    record: TrajectoryRecord
+    view: RecordView
+    control: str
+    marks: tuple[tuple[str, int], ...]
+    """(grade, how many unsettled operations have it), at the boundary."""
+    facts: tuple[Fact, ...]
+    complete: Completeness
+    later: str
+    never: tuple[str, ...]
+    """Lanes the source can never fill."""
+    ribbon: Ribbon | None
+    log: LogList
+    jumps: tuple[Jump, ...]
+    turns: tuple[int | None, int | None]
+    times: str
+    """Why the axis cannot be by time, or empty."""
+    blocked: str
+    notice: str = ""
+    event: Event | None = None
+    blocks: tuple[Block, ...] = ()
+    envelope: tuple[Row, ...] = ()
+    raw: Shown | None = None
+    related: tuple[tuple[str, int, str], ...] = ()
+    """Events of the same operation or call: (what, sequence number, known or later)."""
+    sections: tuple[Section, ...] = ()
+    compared: Compared | None = None
+    compare_why: str = ""
+    evidence: Evidence | None = None
+
+
+@dataclass(slots=True)
+class _Reads:
+    """What every panel needs, read once."""
+
+    runtime: Runtime
+    who: Principal
+    place: Place
+    head: Head
+    view: RecordView
+    items: list[Item] = field(default_factory=list)
+
+
+def load(
+    runtime: Runtime,
+    who: Principal,
+    place: Place,
+    *,
+    notice: str = "",
+    verified: tuple[str, tuple[str, ...]] | None = None,
+) -> BoundaryPage:
+    """Read everything the page of `place` shows. NotFound beyond the head."""
+    view = runtime.record_at(who, place.trajectory_id, place.seq)
+    head = view.head
+    reads = _Reads(runtime, who, place, head, view)
+    log_span = log_list.span(place.seq, head.sequence_number, place.rows)
+    drawn = timeline.window(place.seq, head.sequence_number)
+    if head.sequence_number:
+        first, last = min(log_span[0], drawn[0]), max(log_span[1], drawn[1])
+        reads.items = reading.items(runtime, who, place.trajectory_id, first, last)
+    record = view.record
+    grades = _grades(reads)
+    name = record.scope.title or _title_later(reads) or place.trajectory_id
+    absent = absent_lanes(head.standing, record.scope.capabilities)
+    end = _at_head(reads)
+    page: dict[str, object] = {
+        "title": f"{count(place.seq)} of {one_line(name, 80)}",
+        "place": place,
+        "head": head,
+        "now": runtime.clock(),
+        "name": one_line(name, 200),
+        "record": record,
+        "view": view,
+        "control": record.control.state if place.seq else "not started",
+        "marks": _marks(grades),
+        "facts": _facts(reads),
+        "complete": completeness(
+            head, runtime.staged(who, place.trajectory_id) if head.staged else ()
+        ),
+        "later": _later(reads, end),
+        "never": tuple(sorted(absent)),
+        "ribbon": _ribbon(reads, drawn, grades, absent, end),
+        "log": log_list.build(
+            [i for i in reads.items if log_span[0] <= i.event.sequence_number <= log_span[1]],
+            place.seq,
+        ),
+        "jumps": _jumps(reads, end),
+        "turns": _turns(reads),
+        "times": _times_why(reads),
+        "blocked": _blocked(record),
+        "notice": notice,
+    }
+    if place.tab == "event":
+        page |= _event_tab(reads)
+    elif place.tab == "state":
+        page |= _state_tab(reads, grades)
+    else:
+        page |= _evidence_tab(reads, verified)
+    return BoundaryPage(**page)  # type: ignore[arg-type]
+
+
+# ---- header ------------------------------------------------------------------------------
+
+
+def _title_later(reads: _Reads) -> str:
+    """At boundary 0 nothing is known; the title is the store's list entry, for the eye only."""
+    summary = reads.runtime.summary(reads.who, reads.place.trajectory_id)
+    return str(summary["title"]) if summary and summary.get("title") else ""
+
+
+def _grades(reads: _Reads) -> dict[str, Graded]:
+    record, head = reads.view.record, reads.head
+    at_head = reads.place.seq == head.sequence_number
+    found = {}
+    for operation in record.operations.open.values():
+        if operation.unsettled:
+            word = grade(operation, record, standing=head.standing, at_head=at_head)
+            found[operation.operation_id] = Graded(word.word, word.basis or "", word.reason)
+    return found
+
+
+def _marks(grades: Mapping[str, Graded]) -> tuple[tuple[str, int], ...]:
+    words = [graded.word for graded in grades.values()]
+    order = ("in_doubt", "unknown", "in_flight", "not_dispatched")
+    return tuple((word, words.count(word)) for word in order if word in words)
+
+
+def _facts(reads: _Reads) -> tuple[Fact, ...]:
+    record, head = reads.view.record, reads.head
+    scope, owner, progress = record.scope, record.ownership, record.progress
+    facts = []
+    if owner.owner_epoch:
+        facts.append(Fact("generation", count(owner.owner_epoch), owner.worker or ""))
+    elif head.standing == "imported":
+        facts.append(Fact("from", one_line(scope.source or "a file", 60)))
+    if scope.agent and scope.agent != scope.source:
+        facts.append(Fact("agent", one_line(scope.agent, 60)))
+    model = record.calls.models[0] if record.calls.models else scope.model
+    if model:
+        facts.append(Fact("model", one_line(model, 60)))
+    facts.append(
+        Fact("step", count(progress.step), f"now · {count(progress.high_water)} high-water")
+    )
+    recovery = record.recovery
+    if recovery.checkpoints:
+        facts.append(
+            Fact(
+                "recovery head",
+                f"{recovery.head_generation}.{recovery.head_checkpoint_seq}",
+                f"covers {count(recovery.head_covers)}",
+            )
+        )
+    tokens = record.calls.tokens
+    known = record.calls.replied - tokens.unreported
+    if known > 0:
+        total = tokens.input + tokens.output + tokens.cache_read + tokens.cache_write
+        facts.append(Fact("tokens", count(total), "" if not tokens.unreported else "at least"))
+    usd = record.budget.accounts.get("usd")
+    if usd is not None and usd.unit == "nano_usd":
+        facts.append(Fact("cost", money(usd.consumed)))
+    start, end = record.first_occurred_at, record.last_occurred_at
+    if start is not None and end is not None and end > start:
+        facts.append(Fact("after", duration(end - start)))
+    if head.standing in ("gated", "reported"):
+        store = reads.runtime.facts()
+        verified = "verified" if store.verified else "not verified"
+        facts.append(Fact("failure domain", store.declared_domain, verified))
+    return tuple(facts)
+
+
+def _at_head(reads: _Reads) -> TrajectoryRecord | None:
+    """The record at the head, for what is marked later; None where it cannot be folded."""
+    if reads.place.seq == reads.head.sequence_number:
+        return reads.view.record
+    try:
+        return reads.runtime.record_at(reads.who, reads.place.trajectory_id).record
+    except NotReconstructed:
+        return None
+
+
+def _later(reads: _Reads, end: TrajectoryRecord | None) -> str:
+    rest = reads.head.sequence_number - reads.place.seq
+    if not rest:
+        return ""
+    said = plural(rest, "more event")
+    if end is None:
+        return said
+    if end.control.state != reads.view.record.control.state:
+        said += f", then {end.control.state}"
+    here, there = reads.view.record.operations, end.operations
+    settled = sum(
+        1
+        for key, operation in here.open.items()
+        if operation.unsettled and not (key in there.open and there.open[key].unsettled)
+    )
+    return said + (f", {count(settled)} of the unsettled settled" if settled else "")
+
+
+def _blocked(record: TrajectoryRecord) -> str:
+    blocked = record.blocked
+    if blocked is None:
+        return ""
+    return (
+        f"Event {count(blocked.sequence_number)} is of a type this version does not know "
+        f"({one_line(blocked.type, 60)}, version {blocked.schema_version}). Boundaries from it on "
+        "are not reconstructed by this version; the state shown is that before it."
+    )
+
+
+# ---- ribbon, jumps -----------------------------------------------------------------------
+
+
+def _times_why(reads: _Reads) -> str:
+    stated = sum(1 for item in reads.items if item.event.occurred_at is not None)
+    if reads.items and stated * 2 < len(reads.items):
+        return "the source states no times"
+    return ""
+
+
+def _ribbon(
+    reads: _Reads,
+    drawn: tuple[int, int],
+    grades: Mapping[str, Graded],
+    absent: frozenset[str],
+    end: TrajectoryRecord | None,
+) -> Ribbon | None:
+    items = [i for i in reads.items if drawn[0] <= i.event.sequence_number <= drawn[1]]
+    if not items:
+        return None
+    control, owner = "RUNNING", (0, None)
+    if drawn[0] > 1:
+        before = reads.runtime.record_at(reads.who, reads.place.trajectory_id, drawn[0] - 1).record
+        control = before.control.state
+        owner = (before.ownership.owner_epoch, before.ownership.worker)
+    counts = end.event_counts if end is not None else reads.view.record.event_counts
+    imported = reads.head.standing in ("imported", "replica")
+    lanes = absent | ({"checkpoints"} if imported and not counts.get("Checkpoint") else frozenset())
+    return timeline.build(
+        items,
+        boundary=reads.place.seq,
+        head=reads.head.sequence_number,
+        by=reads.place.by if not _times_why(reads) else "event",
+        open_operations=[
+            OpenOperation(key, reads.view.record.operations.open[key].first_sequence, graded.word)
+            for key, graded in grades.items()
+        ],
+        control_before=control,
+        owner_before=owner,
+        absent=lanes,
+        show_compaction=not imported or bool(counts.get("Compacted")),
+    )
+
+
+def _neighbour(reads: _Reads, marks: tuple[Mark, ...], *, forward: bool) -> int | None:
+    return reads.runtime.neighbour(
+        reads.who,
+        reads.place.trajectory_id,
+        marks=tuple(int(mark) for mark in marks),
+        sequence_number=reads.place.seq,
+        forward=forward,
+    )
+
+
+def _jumps(reads: _Reads, end: TrajectoryRecord | None) -> tuple[Jump, ...]:
+    found = [
+        Jump(
+            key,
+            name,
+            _neighbour(reads, marks, forward=True),
+            _neighbour(reads, marks, forward=False),
+        )
+        for key, name, marks in JUMPS
+    ]
+    opens = {
+        operation.first_sequence
+        for record in (reads.view.record, end)
+        if record is not None
+        for operation in record.operations.open.values()
+        if operation.unsettled
+    }
+    here = reads.place.seq
+    after = min((n for n in opens if n > here), default=None)
+    back = max((n for n in opens if n < here), default=None)
+    name = "in doubt" if reads.head.standing in ("gated", "reported") else "unknown"
+    return (*found, Jump("d", name, after, back))
+
+
+def _turns(reads: _Reads) -> tuple[int | None, int | None]:
+    """First boundary of the previous turn and of the next one."""
+    step = reads.view.record.progress.step
+    before = after = None
+    if step > 1:
+        before = reads.runtime.at_step(reads.who, reads.place.trajectory_id, step - 1)
+    after = reads.runtime.at_step(reads.who, reads.place.trajectory_id, step + 1)
+    if after is not None and after <= reads.place.seq:
+        after = None
+    return before, after
+
+
+# ---- tabs --------------------------------------------------------------------------------
+
+
+def _event_tab(reads: _Reads) -> dict[str, object]:
+    if reads.place.seq == 0:
+        return {}
+    event = reads.runtime.event(reads.who, reads.place.trajectory_id, reads.place.seq)
+    found: dict[str, object] = {
+        "event": event,
+        "envelope": payloads.envelope(event),
+        "related": _related(reads, event),
+    }
+    try:
+        data = reads.runtime.payload(reads.who, event)
+    except StrandlineError as error:
+        why = payloads.Block("note", "Payload", note=f"missing, not empty: {error}")
+        return found | {"blocks": (why,)}
+    if reads.place.raw:
+        return found | {"raw": payloads.raw(data)}
+    try:
+        typed = reads.runtime.typed(reads.who, event)
+        blocks = payloads.blocks(event, typed, reading.reader(reads.runtime, reads.who))
+    except InvalidInput as error:
+        why = payloads.Block("note", "Payload", note=f"does not fit its schema: {error}")
+        return found | {"blocks": (why,), "raw": payloads.raw(data)}
+    return found | {"blocks": blocks, "raw": payloads.raw(data) if typed is None else None}
+
+
+def _related(reads: _Reads, event: Event) -> tuple[tuple[str, int, str], ...]:
+    """Other events of the same operation or call, those after the boundary marked later."""
+    here = reads.place
+    if event.operation_id is not None:
+        found = reads.runtime.operation_events(reads.who, here.trajectory_id, event.operation_id)
+    elif event.invocation_id is not None:
+        found = reads.runtime.invocation_events(reads.who, here.trajectory_id, event.invocation_id)
+    else:
+        return ()
+    return tuple(
+        (other.type, other.sequence_number, "later" if other.sequence_number > here.seq else "")
+        for other in found[:12]
+        if other.sequence_number != here.seq
+    )
+
+
+def changes_between(before: TrajectoryRecord, after: TrajectoryRecord) -> tuple[Changed, ...]:
+    """What differs between two records, by path, as JSON text."""
+    return tuple(
+        Changed(
+            change.path,
+            payloads.compact_json(change.old) if change.old is not None else None,
+            payloads.compact_json(change.new) if change.new is not None else None,
+        )
+        for change in difference(before, after).changes
+    )
+
+
+def _state_tab(reads: _Reads, grades: Mapping[str, Graded]) -> dict[str, object]:
+    record, place = reads.view.record, reads.place
+    changes: tuple[Changed, ...] = ()
+    if place.seq:
+        before = reads.runtime.record_at(reads.who, place.trajectory_id, place.seq - 1).record
+        changes = changes_between(before, record)
+    found: dict[str, object] = {
+        "sections": state.sections(record, changes, grades, only_changed=not place.all)
+    }
+    if place.vs is None:
+        return found
+    try:
+        other = reads.runtime.record_at(reads.who, place.trajectory_id, place.vs).record
+    except NotFound as error:
+        return found | {"compare_why": str(error)}
+    low, high = sorted((other, record), key=lambda r: r.boundary)
+    differing = changes_between(low, high)
+    shown = differing[: state.CHANGES_MAX]
+    return found | {"compared": Compared(place.vs, shown, len(differing))}
+
+
+def _evidence_tab(reads: _Reads, verified: tuple[str, tuple[str, ...]] | None) -> dict[str, object]:
+    runtime, who, place = reads.runtime, reads.who, reads.place
+    if place.seq == 0:
+        return {}
+    event = runtime.event(who, place.trajectory_id, place.seq)
+    refs = (*((event.payload_ref,) if event.payload_ref is not None else ()), *event.refs)
+    blobs = tuple(
+        BlobLine(ref, ref.role, runtime.blob_state(who, ref.digest)) for ref in refs[:REFS_SHOWN]
+    )
+    original = reading.original_of(event)
+    excerpt, why = None, ""
+    if original is not None:
+        start = original.start or 0
+        end = original.end if original.end is not None else original.length
+        text = reading.excerpt(runtime, who, original.digest, start, end)
+        if text.value is not None:
+            excerpt = plain(text.value, 4000)
+            excerpt = Shown(excerpt.segments, max(end - start, excerpt.shown), excerpt.shown)
+        else:
+            why = text.reason
+    return {
+        "event": event,
+        "evidence": Evidence(
+            digest=digest_text(event.digest),
+            chain=digest_text(event.chain),
+            payload_digest=digest_text(event.payload_digest),
+            payload_length=event.payload_length,
+            blobs=blobs,
+            blobs_left_out=max(0, len(refs) - REFS_SHOWN),
+            ledger=tuple(runtime.ledger(who, trajectory_id=place.trajectory_id, limit=LEDGER_ROWS)),
+            sources=tuple(runtime.sources(who, place.trajectory_id)),
+            original=original,
+            excerpt=excerpt,
+            excerpt_why=why,
+            cannot=cannot_say(reads.view.record.scope.capabilities)
+            if reads.head.standing in ("imported", "replica")
+            else (),
+            verified=verified[0] if verified else "",
+            findings=verified[1] if verified else (),
+        ),
+    }

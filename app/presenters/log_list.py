@@ -1,0 +1,87 @@
+"""The log around a boundary as rows grouped by turn, with what lies after it set apart."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from app.presenters.format import exact, offset
+from app.presenters.terminal import one_line
+from app.presenters.timeline import Item
+from core.events.ownership import OwnershipGranted
+
+#: Rows before the boundary in a window of 40: the boundary is seen without scrolling.
+BEFORE = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One row of the list: an event, a turn's heading, a change of owner, or the cut."""
+
+    kind: Literal["event", "turn", "owner", "now"]
+    text: str
+    seq: int = 0
+    type: str = ""
+    family: str = ""
+    time: str = ""
+    exact: str = ""
+    current: bool = False
+    future: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class LogList:
+    """The rows shown, and what lies before and after them."""
+
+    entries: tuple[Entry, ...]
+    first: int
+    last: int
+    zero: str
+    """What the times count from; empty where the source states none."""
+
+
+def span(boundary: int, head: int, rows: int) -> tuple[int, int]:
+    """First and last sequence number listed around a boundary."""
+    if head <= rows:
+        return 1, head
+    before = BEFORE if rows <= 4 * BEFORE else rows // 2
+    first = max(1, min(boundary - before, head - rows + 1))
+    return first, first + rows - 1
+
+
+def build(items: Sequence[Item], boundary: int) -> LogList:
+    """Rows of the given events; times count from the first of them that states one."""
+    entries: list[Entry] = []
+    zero = next((item.event.occurred_at for item in items if item.event.occurred_at), None)
+    turn: int | None = None
+    passed = False
+    for item in items:
+        event = item.event
+        future = event.sequence_number > boundary
+        if future and not passed and entries:
+            entries.append(Entry("now", "later"))
+        passed = passed or future
+        if isinstance(item.payload, OwnershipGranted) and item.payload.cause == "expiry":
+            entries.append(Entry("owner", "lease expired: the owner was lost", future=future))
+        elif event.step is not None and event.step != turn:
+            turn = event.step
+            entries.append(Entry("turn", f"turn {turn:,}", future=future))
+        entries.append(
+            Entry(
+                "event",
+                item.line.text,
+                seq=event.sequence_number,
+                type=one_line(event.type, 60),
+                family=item.line.family,
+                time=offset(event.occurred_at - zero)
+                if event.occurred_at is not None and zero is not None
+                else "",
+                exact=exact(event.occurred_at or event.recorded_at),
+                current=event.sequence_number == boundary,
+                future=future,
+            )
+        )
+    first = items[0].event.sequence_number if items else 0
+    last = items[-1].event.sequence_number if items else 0
+    return LogList(tuple(entries), first, last, exact(zero) if zero is not None else "")

@@ -1,0 +1,109 @@
+"""What a trajectory's standing lets a page claim: completeness, and what its source cannot say."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from app.presenters.format import count, plural
+from core.events.task import Capabilities
+from store.ports import Head
+
+
+@dataclass(frozen=True, slots=True)
+class Completeness:
+    """How complete the prefix is known to be, as a grade's word and a sentence."""
+
+    grade: str
+    text: str
+
+
+def completeness(head: Head, staged: Sequence[tuple[int, int]]) -> Completeness:
+    """What this store can say of the prefix it holds (EFF-3)."""
+    n = head.sequence_number
+    if head.standing == "imported":
+        return Completeness(
+            "unknown", f"imported file, {plural(n, 'event')}, completeness not provable"
+        )
+    if head.standing == "replica":
+        gap = f", then a gap; {plural(len(staged), 'later piece')} wait" if staged else ""
+        return Completeness("unknown", f"installed copy, contiguous to {count(n)}{gap}")
+    return Completeness("established", f"authoritative, complete to {count(n)}")
+
+
+#: (capability, what it is called, what each word short of `recorded` means for a reader)
+_SAYS: tuple[tuple[str, str, dict[str, str]], ...] = (
+    (
+        "intents",
+        "intents",
+        {
+            "proposals": "a call the model asked for; it is not proof that it was sent",
+            "absent": "no intent is recorded before its effect",
+        },
+    ),
+    (
+        "exact_inputs",
+        "delivered inputs",
+        {"derived": "rebuilt from the messages before each reply", "absent": "not recorded"},
+    ),
+    (
+        "workspace",
+        "workspace",
+        {
+            "derived": "from what the tools report",
+            "absent": "no snapshot is in the source; nothing was lost in the import",
+        },
+    ),
+    ("ownership", "ownership", {"absent": "no generations and no leases: no fencing to check"}),
+    (
+        "reservations",
+        "reservations",
+        {"absent": "the budget shows what was used, not that zero was reserved"},
+    ),
+    ("approvals", "approvals", {"absent": "whether any was asked for is not in the source"}),
+    (
+        "times",
+        "times",
+        {"derived": "from the order of the source", "absent": "order is all there is"},
+    ),
+    (
+        "replay_boundary",
+        "replay boundary",
+        {"absent": "clocks, ids and environment were not captured"},
+    ),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class CannotSay:
+    """One thing a source does not record, or only in part."""
+
+    what: str
+    kind: str
+    """unknown or never, as a mark."""
+    word: str
+    why: str
+
+
+def cannot_say(capabilities: Capabilities) -> tuple[CannotSay, ...]:
+    """What the source of a trajectory cannot say, from its own TaskStarted."""
+    found = []
+    for name, what, reasons in _SAYS:
+        held = getattr(capabilities, name)
+        if held in reasons:
+            word = {"absent": "never recorded", "proposals": "unknown"}.get(held, held)
+            kind = "unknown" if held == "proposals" else "never"
+            found.append(CannotSay(what, kind, word, reasons[held]))
+    return tuple(found)
+
+
+def absent_lanes(standing: str, capabilities: Capabilities) -> frozenset[str]:
+    """Lanes of the ribbon that a source can never fill."""
+    if standing in ("gated", "reported"):
+        return frozenset()
+    lanes = set()
+    if capabilities.ownership == "absent":
+        lanes.add("ownership")
+    if capabilities.approvals == "absent":
+        lanes.add("approvals")
+    return frozenset(lanes)
