@@ -36,6 +36,8 @@ class AppendCommand(msgspec.Struct, frozen=True):
     expected_head: int | None = None
     source: ImportSource | None = None
     """For imports: what to remember of the source, in the same transaction."""
+    incarnation: str | None = None
+    """Fenced doors: the incarnation that granted the epoch (INS-4); None: not compared."""
 
 
 class ImportSource(msgspec.Struct, frozen=True):

@@ -1,0 +1,501 @@
+"""The recovery store on SQLite: writes through the writer, reads through lent connections."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future
+from typing import Any
+
+import msgspec
+
+from core.errors import InvalidInput, NotFound, StoreStopped, StrandlineError, UnknownType
+from core.events import registry
+from core.events.envelope import Event
+from core.events.prepare import Prepared, classify, prepare
+from core.ids import check_id
+from core.ids import tenant as parse_tenant
+from core.ids import trajectory_id as parse_trajectory_id
+from core.instants import Instant
+from core.limits import INTEGER_MAX
+from store import rows, verify
+from store.engine import Readers
+from store.notices import Hub, Subscription
+from store.ports import (
+    Ack,
+    AppendCommand,
+    ClaimCommand,
+    CreateCommand,
+    Finding,
+    Grant,
+    GroupStats,
+    Head,
+    ImportSource,
+    InstallCommand,
+    LedgerRow,
+    SourceSegment,
+    StoreFacts,
+)
+from store.schema import SEQUENCE_BITS, SEQUENCE_MASK
+from store.sqlite_driver import Connection
+from store.state import BlobsCommand, Done, HeadState, Member, Piece
+from store.transact import HEAD_COLUMNS
+from store.writer import Writer, settle_error
+
+_KEYS_CACHED_MAX = 100_000
+_COMMAND_BYTES = 300
+_PAGE = 1_000
+
+
+class SqliteRecoveryStore:
+    """Implements `store.ports.RecoveryStore`; see there for what each method guarantees."""
+
+    def __init__(
+        self,
+        readers: Readers,
+        writer: Writer | None,
+        *,
+        refusal: StrandlineError | None,
+        hub: Hub,
+        facts: Callable[[], StoreFacts],
+        payload: Callable[[str, str], bytes | None],
+        finish: Callable[[], None],
+    ) -> None:
+        self._readers = readers
+        self._writer = writer
+        self._refusal = refusal
+        """Why there is no writer: read-only, or suspect."""
+        self._hub = hub
+        self._facts = facts
+        self._payload = payload
+        """(tenant, digest) -> blob bytes, None where they are not to be had."""
+        self._finish = finish
+        self._keys: dict[tuple[str, str], int] = {}
+        #: Protects `_keys` when it is cleared; entries never change.
+        self._lock = threading.Lock()
+
+    # --- writes ----------------------------------------------------------------------------------
+
+    def create(self, command: CreateCommand) -> Future[Ack]:
+        def member() -> Member:
+            _check_names(command.tenant, command.trajectory_id, command.request_id)
+            first = (command.first,) if command.first is not None else ()
+            return Member(command, tuple(rows.stated(event) for event in first))
+
+        return self._submit(member, _size((command.first,) if command.first else ()))
+
+    def claim(self, command: ClaimCommand) -> Future[Grant]:
+        def member() -> Member:
+            _check_names(command.tenant, command.trajectory_id, command.request_id)
+            check_id(command.worker, "worker")
+            return Member(command)
+
+        return self._submit(member, _COMMAND_BYTES)
+
+    def append(self, command: AppendCommand) -> Future[Ack]:
+        return self._submit(lambda: _append_member(command), _size(command.events))
+
+    def install(self, command: InstallCommand) -> Future[Ack]:
+        def member() -> Member:
+            _check_names(command.tenant, command.trajectory_id, command.request_id or "install")
+            if not command.events:
+                raise InvalidInput("an install has at least one event", field="events")
+            pieces = tuple(self._piece(command, event) for event in command.events)
+            return Member(command, pieces=pieces)
+
+        size = _COMMAND_BYTES + sum(
+            _COMMAND_BYTES + 2 * len(event.payload or b"") for event in command.events
+        )
+        return self._submit(member, size)
+
+    def put_blobs(self, tenant: str, blobs: tuple[tuple[str, int], ...]) -> Future[Done]:
+        """Record references to blobs whose bytes are durable; used by the blob store."""
+        command = BlobsCommand(tenant, blobs)
+        return self._submit(lambda: Member(command), _COMMAND_BYTES + 120 * len(blobs))
+
+    def _submit(self, member: Callable[[], Member], size: int) -> Future[Any]:
+        """Refuse in the caller's thread what can be refused without the store (APP-12)."""
+        try:
+            if self._writer is None:
+                raise self._refusal or StoreStopped("this store is open for reading only")
+            return self._writer.submit(member(), size)
+        except StrandlineError as error:
+            future: Future[Any] = Future()
+            settle_error(future, error)
+            return future
+
+    def _piece(self, command: InstallCommand, event: Event) -> Piece:
+        """Check an installed event against itself and read what its payload says."""
+        if event.trajectory_id != command.trajectory_id:
+            raise InvalidInput("an installed event belongs to another trajectory", field="events")
+        check_numbers(event)
+        payload = event.payload
+        if payload is None and event.payload_ref is not None:
+            payload = self._payload(command.tenant, event.payload_ref.digest)
+        verify.check_event(event)
+        names = tuple(
+            dict.fromkeys(
+                ref.digest
+                for ref in ((event.payload_ref,) if event.payload_ref else ()) + event.refs
+            )
+        )
+        decoded = None
+        if payload is not None and registry.is_known(event.type, event.schema_version):
+            try:
+                decoded = registry.decode(event.type, event.schema_version, payload)
+            except (UnknownType, InvalidInput) as error:
+                raise InvalidInput(
+                    f"event {event.sequence_number}: {error}", field="events"
+                ) from error
+        mark, guarded, controls = classify(event, decoded)
+        binding = None
+        if event.type == "ToolIntent" and decoded is not None:
+            prepared: Prepared = prepare(event.trajectory_id, event.stated(), decoded)
+            binding = prepared.binding
+        piece = Piece(event, mark, guarded, controls, names, binding)
+        rows.stated(piece)
+        return piece
+
+    # --- reads: heads ----------------------------------------------------------------------------
+
+    def head(self, tenant: str, trajectory_id: str) -> Head:
+        with self._readers.use() as connection:
+            row = connection.execute(
+                f"SELECT {HEAD_COLUMNS} FROM trajectories WHERE tenant = ? AND trajectory_id = ?",
+                (tenant, trajectory_id),
+            ).fetchone()
+        if row is None:
+            raise NotFound(f"there is no trajectory {trajectory_id}")
+        return _head(row)
+
+    def heads(self, tenant: str, *, after: str = "", limit: int = 1000) -> list[Head]:
+        with self._readers.use() as connection:
+            found = connection.execute(
+                f"SELECT {HEAD_COLUMNS} FROM trajectories WHERE tenant = ? AND trajectory_id > ? "
+                "ORDER BY trajectory_id LIMIT ?",
+                (tenant, after, limit),
+            ).fetchall()
+        return [_head(row) for row in found]
+
+    def _key(self, connection: Connection, tenant: str, trajectory_id: str) -> int:
+        """The internal key; NotFound where this tenant has no such trajectory."""
+        name = (tenant, trajectory_id)
+        key = self._keys.get(name)
+        if key is None:
+            row = connection.execute(
+                "SELECT trajectory_key FROM trajectories WHERE tenant = ? AND trajectory_id = ?",
+                name,
+            ).fetchone()
+            if row is None:
+                raise NotFound(f"there is no trajectory {trajectory_id}")
+            key = int(row[0])
+            with self._lock:
+                if len(self._keys) >= _KEYS_CACHED_MAX:
+                    self._keys.clear()
+                self._keys[name] = key
+        return key
+
+    # --- reads: events ---------------------------------------------------------------------------
+
+    def events(
+        self,
+        tenant: str,
+        trajectory_id: str,
+        *,
+        after: int = 0,
+        upto: int | None = None,
+        limit: int = 1000,
+    ) -> list[Event]:
+        with self._readers.use() as connection:
+            base = self._key(connection, tenant, trajectory_id) << SEQUENCE_BITS
+            found = connection.execute(
+                f"{rows.SELECT_EVENT} WHERE position > ? AND position <= ? AND tenant = ? "
+                "ORDER BY position LIMIT ?",
+                (base + _bounded(after), base + _bounded(upto), tenant, limit),
+            ).fetchall()
+        return [rows.event(trajectory_id, row) for row in found]
+
+    def fold_rows(
+        self, tenant: str, trajectory_id: str, *, after: int, upto: int
+    ) -> Iterable[Event]:
+        with self._readers.use() as connection:
+            base = self._key(connection, tenant, trajectory_id) << SEQUENCE_BITS
+        at, end = base + _bounded(after), base + _bounded(upto)
+        while at < end:
+            # Pages, so that no read transaction outlives the consumer's patience.
+            with self._readers.use() as connection:
+                found = connection.execute(
+                    f"{rows.SELECT_FOLD} WHERE position > ? AND position <= ? AND tenant = ? "
+                    "ORDER BY position LIMIT ?",
+                    (at, end, tenant, _PAGE),
+                ).fetchall()
+            for row in found:
+                yield rows.fold_event(trajectory_id, row)
+            if len(found) < _PAGE:
+                return
+            at = found[-1][0]
+
+    def event_by_id(self, tenant: str, trajectory_id: str, event_id: str) -> Event | None:
+        found = self._where((tenant, trajectory_id), "event_id = ?", event_id, upto=None, limit=1)
+        return found[0] if found else None
+
+    def operation_events(
+        self,
+        tenant: str,
+        trajectory_id: str,
+        operation_id: str,
+        *,
+        upto: int | None = None,
+        limit: int = 200,
+    ) -> list[Event]:
+        return self._where(
+            (tenant, trajectory_id), "operation_id = ?", operation_id, upto=upto, limit=limit
+        )
+
+    def invocation_events(
+        self,
+        tenant: str,
+        trajectory_id: str,
+        invocation_id: str,
+        *,
+        upto: int | None = None,
+        limit: int = 200,
+    ) -> list[Event]:
+        return self._where(
+            (tenant, trajectory_id), "invocation_id = ?", invocation_id, upto=upto, limit=limit
+        )
+
+    def _where(
+        self,
+        name: tuple[str, str],
+        condition: str,
+        value: str,
+        *,
+        upto: int | None,
+        limit: int,
+    ) -> list[Event]:
+        tenant, trajectory_id = name
+        with self._readers.use() as connection:
+            key = self._key(connection, tenant, trajectory_id)
+            found = connection.execute(
+                f"{rows.SELECT_EVENT} WHERE trajectory_key = ? AND {condition} AND tenant = ? "
+                "AND position <= ? ORDER BY position LIMIT ?",
+                (key, value, tenant, (key << SEQUENCE_BITS) + _bounded(upto), limit),
+            ).fetchall()
+        return [rows.event(trajectory_id, row) for row in found]
+
+    def neighbour(
+        self,
+        tenant: str,
+        trajectory_id: str,
+        *,
+        marks: tuple[int, ...],
+        sequence_number: int,
+        forward: bool,
+    ) -> int | None:
+        compare, order, best = (">", "ASC", min) if forward else ("<", "DESC", max)
+        with self._readers.use() as connection:
+            key = self._key(connection, tenant, trajectory_id)
+            at = (key << SEQUENCE_BITS) + _bounded(sequence_number)
+            found = [
+                row[0]
+                for mark in marks
+                if (
+                    row := connection.execute(
+                        "SELECT position FROM events WHERE trajectory_key = ? AND mark = ? "
+                        f"AND position {compare} ? ORDER BY position {order} LIMIT 1",
+                        (key, int(mark), at),
+                    ).fetchone()
+                )
+            ]
+        return best(found) & SEQUENCE_MASK if found else None
+
+    def at_time(self, tenant: str, trajectory_id: str, instant: Instant) -> int:
+        """By bisection: recorded_at never decreases along a trajectory (LOG-3)."""
+        with self._readers.use() as connection:
+            base = self._key(connection, tenant, trajectory_id) << SEQUENCE_BITS
+            head = connection.execute(
+                "SELECT sequence_number FROM trajectories WHERE tenant = ? AND trajectory_id = ?",
+                (tenant, trajectory_id),
+            ).fetchone()[0]
+            low, high = 0, int(head)
+            while low < high:
+                middle = (low + high + 1) // 2
+                row = connection.execute(
+                    "SELECT recorded_at FROM events WHERE position = ? AND tenant = ?",
+                    (base + middle, tenant),
+                ).fetchone()
+                if row[0] <= instant:
+                    low = middle
+                else:
+                    high = middle - 1
+        return low
+
+    def at_step(self, tenant: str, trajectory_id: str, step: int) -> int | None:
+        if not 0 <= step <= INTEGER_MAX:
+            return None
+        with self._readers.use() as connection:
+            key = self._key(connection, tenant, trajectory_id)
+            row = connection.execute(
+                "SELECT position FROM events WHERE trajectory_key = ? AND step = ? AND tenant = ? "
+                "ORDER BY position LIMIT 1",
+                (key, step, tenant),
+            ).fetchone()
+        return row[0] & SEQUENCE_MASK if row is not None else None
+
+    # --- reads: beside the log -------------------------------------------------------------------
+
+    def staged(self, tenant: str, trajectory_id: str) -> list[tuple[int, int]]:
+        ranges: list[tuple[int, int]] = []
+        with self._readers.use() as connection:
+            key = self._key(connection, tenant, trajectory_id)
+            for (number,) in connection.execute(
+                "SELECT sequence_number FROM staged WHERE trajectory_key = ? AND tenant = ? "
+                "ORDER BY sequence_number",
+                (key, tenant),
+            ):
+                if ranges and ranges[-1][1] == number - 1:
+                    ranges[-1] = (ranges[-1][0], number)
+                else:
+                    ranges.append((number, number))
+        return ranges
+
+    def ledger(
+        self, tenant: str, *, trajectory_id: str | None = None, after: int = 0, limit: int = 200
+    ) -> list[LedgerRow]:
+        one = "" if trajectory_id is None else "AND trajectory_id = ? "
+        values = (tenant,) if trajectory_id is None else (tenant, trajectory_id)
+        with self._readers.use() as connection:
+            found = connection.execute(
+                "SELECT number, tenant, trajectory_id, recorded_at, kind, code, issuer, worker, "
+                "offered_epoch, held_epoch, request_id, detail FROM ledger "
+                f"WHERE tenant = ? {one}AND number > ? ORDER BY number LIMIT ?",
+                (*values, after, limit),
+            ).fetchall()
+        return [_ledger_row(row) for row in found]
+
+    def import_source(self, tenant: str, source_id: str) -> ImportSource | None:
+        found = self._sources("source_id = ?", (tenant, source_id))
+        return found[0] if found else None
+
+    def import_by_reading(self, tenant: str, importer: str, digest: str) -> ImportSource | None:
+        found = self._sources("importer = ? AND reading_digest = ?", (tenant, importer, digest))
+        return found[0] if found else None
+
+    def sources_of(self, tenant: str, trajectory_id: str) -> list[ImportSource]:
+        return self._sources("trajectory_id = ?", (tenant, trajectory_id))
+
+    def _sources(self, condition: str, values: tuple[str, ...]) -> list[ImportSource]:
+        with self._readers.use() as connection:
+            found = connection.execute(
+                "SELECT source_id, importer, version, trajectory_id, name, reading_digest, "
+                "reading_length, segments, state FROM import_sources "
+                f"WHERE tenant = ? AND {condition} ORDER BY source_id",
+                values,
+            ).fetchall()
+        return [_source(row) for row in found]
+
+    # --- the whole -------------------------------------------------------------------------------
+
+    def verify(
+        self, tenant: str, trajectory_id: str, *, upto: int | None = None
+    ) -> Iterator[tuple[int, Finding | None]]:
+        head = self.head(tenant, trajectory_id)
+        return verify.walk(self, head, upto)
+
+    def subscribe(self) -> Subscription:
+        return self._hub.subscribe()
+
+    def facts(self) -> StoreFacts:
+        return self._facts()
+
+    def stats(self) -> GroupStats:
+        if self._writer is not None:
+            return self._writer.stats()
+        return GroupStats(0, 0, 0, 0, 0, (), (), (), {}, "closed")
+
+    def close(self) -> None:
+        if self._writer is not None:
+            self._writer.close()
+        self._hub.close()
+        self._readers.close()
+        self._finish()
+
+
+def _append_member(command: AppendCommand) -> Member:
+    _check_names(command.tenant, command.trajectory_id, command.request_id)
+    if command.worker is not None:
+        check_id(command.worker, "worker")
+    if not command.events:
+        raise InvalidInput("an append has at least one event", field="events")
+    if command.owner_epoch is not None and not 0 <= command.owner_epoch <= INTEGER_MAX:
+        raise InvalidInput("owner_epoch is an integer from 0 to 2^53-1", field="owner_epoch")
+    source = command.source
+    if source is not None and source.trajectory_id != command.trajectory_id:
+        raise InvalidInput("the source belongs to another trajectory", field="source")
+    return Member(command, tuple([rows.stated(event) for event in command.events]))
+
+
+def _check_names(tenant: str, trajectory_id: str, request_id: str) -> None:
+    parse_tenant(tenant)
+    parse_trajectory_id(trajectory_id)
+    check_id(request_id, "request_id")
+
+
+def check_numbers(event: Event) -> None:
+    """InvalidInput where a store's field of an installed event is out of range."""
+    for name in (
+        "sequence_number",
+        "recorded_at",
+        "owner_epoch",
+        "control_epoch",
+        "record_version",
+        "reducer_version",
+        "payload_length",
+    ):
+        if not 0 <= getattr(event, name) <= INTEGER_MAX:
+            raise InvalidInput(f"{name} is an integer from 0 to 2^53-1", field=name)
+    check_id(event.event_id, "event_id")
+    if event.worker is not None:
+        check_id(event.worker, "worker")
+
+
+def _size(events: Iterable[Prepared | None]) -> int:
+    return _COMMAND_BYTES + sum(event.size for event in events if event is not None)
+
+
+def _bounded(sequence_number: int | None) -> int:
+    """A sequence number within what a position can hold, so that no range leaves its trajectory."""
+    if sequence_number is None:
+        return SEQUENCE_MASK
+    return min(max(sequence_number, 0), SEQUENCE_MASK)
+
+
+def _head(row: Any) -> Head:
+    state = HeadState(*row)
+    return Head(
+        trajectory_id=state.trajectory_id,
+        tenant=state.tenant,
+        standing=state.standing,
+        sequence_number=state.sequence_number,
+        chain=state.chain,
+        recorded_at=state.recorded_at,
+        owner_epoch=state.owner_epoch,
+        worker=state.worker,
+        control_epoch=state.control_epoch,
+        record_version=state.record_version,
+        created_at=state.created_at,
+        staged=state.staged,
+        staged_to=state.staged_to,
+        incidents=state.incidents,
+    )
+
+
+def _ledger_row(row: Any) -> LedgerRow:
+    detail: dict[str, object] = msgspec.json.decode(row[-1], type=dict[str, object])
+    return LedgerRow(*row[:-1], detail)
+
+
+def _source(row: Any) -> ImportSource:
+    segments = msgspec.json.decode(row[-2], type=tuple[SourceSegment, ...])
+    return ImportSource(*row[:-2], segments, msgspec.json.decode(row[-1], type=dict[str, str]))

@@ -1,0 +1,421 @@
+"""Snapshots, segments and summaries in a SQLite file of their own: a cache beside the log.
+
+INVARIANTS
+1. Nothing here is needed to rebuild the log; a file that is damaged, of another store or of
+   another layout is deleted and made anew, empty.
+2. What is read here is a claim about a prefix (sequence and chain value); the reader compares.
+
+The layout is a constant and not a migration: a cache has no history to keep.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from core.errors import InvalidInput, StoreStopped
+from store import sqlite_driver
+from store.sqlite_driver import Connection
+
+LAYOUT = "3"
+
+#: Columns of a summary, with their kind. `NULL` is: never recorded.
+SUMMARY: dict[str, str] = {
+    "title": "TEXT",
+    "agent": "TEXT",
+    "source": "TEXT",
+    "standing": "TEXT",
+    "model": "TEXT",
+    "status": "TEXT",
+    "step": "INTEGER",
+    "high_water": "INTEGER",
+    "generation": "INTEGER",
+    "unsettled": "INTEGER",
+    "operations": "INTEGER",
+    "input_tokens": "INTEGER",
+    "output_tokens": "INTEGER",
+    "cache_read_tokens": "INTEGER",
+    "cache_write_tokens": "INTEGER",
+    "cost_nano_usd": "INTEGER",
+    "events": "INTEGER",
+    "started_at": "INTEGER",
+    "ended_at": "INTEGER",
+    "updated_at": "INTEGER",
+    "as_of_sequence": "INTEGER",
+    "exit_detail": "TEXT",
+    "blocked": "INTEGER",
+}
+#: Short names that pages sort by.
+SORTS: dict[str, str] = {
+    "id": "trajectory_id",
+    "updated": "updated_at",
+    "started": "started_at",
+    "ended": "ended_at",
+    "cost": "cost_nano_usd",
+}
+_INDEXED = ("updated_at", "started_at", "title", "events", "unsettled", "cost_nano_usd", "status")
+_OPERATORS = {"": "=", "ge": ">=", "le": "<=", "gt": ">", "lt": "<", "ne": "IS NOT"}
+_COLUMNS = ("trajectory_id", *SUMMARY)
+
+_TABLES = (
+    "CREATE TABLE about (name TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT, WITHOUT ROWID",
+    "CREATE TABLE snapshots (tenant TEXT NOT NULL, trajectory_id TEXT NOT NULL, "
+    "reducer_version INTEGER NOT NULL, sequence_number INTEGER NOT NULL, chain BLOB NOT NULL, "
+    "record BLOB NOT NULL, counts BLOB NOT NULL) STRICT",
+    "CREATE UNIQUE INDEX snapshots_by_boundary ON snapshots "
+    "(tenant, trajectory_id, reducer_version, sequence_number)",
+    "CREATE TABLE segments (tenant TEXT NOT NULL, digest TEXT NOT NULL, body BLOB NOT NULL) STRICT",
+    "CREATE UNIQUE INDEX segments_by_digest ON segments (tenant, digest)",
+    "CREATE TABLE summaries (tenant TEXT NOT NULL, trajectory_id TEXT NOT NULL, "
+    + ", ".join(f"{name} {kind}" for name, kind in SUMMARY.items())
+    + ", PRIMARY KEY (tenant, trajectory_id)) STRICT",
+    *(
+        f"CREATE INDEX summaries_by_{name} ON summaries (tenant, {name}, trajectory_id)"
+        for name in _INDEXED
+    ),
+)
+_READERS_KEPT_MAX = 8
+
+
+class SqliteProjections:
+    """Implements `store.ports.Projections`."""
+
+    def __init__(self, path: Path, store_id: str, *, read_only: bool = False) -> None:
+        self._path = path
+        self._store_id = store_id
+        self._read_only = read_only
+        #: One writer at a time, and nobody while the file is made anew.
+        self._write = threading.RLock()
+        #: Protects the idle readers and the generation they belong to.
+        self._lock = threading.Lock()
+        self._idle: list[Connection] = []
+        self._generation = 0
+        self._closed = False
+        self._connection: Connection | None = None
+        if not read_only:
+            self._connection = self._open_or_make()
+
+    # --- snapshots and segments ------------------------------------------------------------------
+
+    def nearest(
+        self, tenant: str, trajectory_id: str, boundary: int, reducer_version: int
+    ) -> tuple[int, bytes, bytes] | None:
+        found = self._read(
+            "SELECT sequence_number, chain, record FROM snapshots WHERE tenant = ? AND "
+            "trajectory_id = ? AND reducer_version = ? AND sequence_number <= ? "
+            "ORDER BY sequence_number DESC LIMIT 1",
+            (tenant, trajectory_id, reducer_version, boundary),
+        )
+        return (found[0][0], found[0][1], found[0][2]) if found else None
+
+    def put_snapshots(
+        self,
+        tenant: str,
+        trajectory_id: str,
+        reducer_version: int,
+        rows: Iterable[tuple[int, bytes, bytes, bytes]],
+    ) -> None:
+        self._change(
+            "INSERT OR REPLACE INTO snapshots (tenant, trajectory_id, reducer_version, "
+            "sequence_number, chain, record, counts) VALUES (?, ?, ?, ?, ?, ?, ?)",
+            [(tenant, trajectory_id, reducer_version, *row) for row in rows],
+        )
+
+    def counts(
+        self, tenant: str, trajectory_id: str, boundaries: tuple[int, ...], reducer_version: int
+    ) -> dict[int, bytes]:
+        found: dict[int, bytes] = {}
+        for start in range(0, len(boundaries), 500):
+            some = boundaries[start : start + 500]
+            found.update(
+                (row[0], row[1])
+                for row in self._read(
+                    "SELECT sequence_number, counts FROM snapshots WHERE tenant = ? AND "
+                    "trajectory_id = ? AND reducer_version = ? AND sequence_number IN "
+                    f"({', '.join('?' * len(some))})",
+                    (tenant, trajectory_id, reducer_version, *some),
+                )
+            )
+        return found
+
+    def segment(self, tenant: str, digest: str) -> bytes | None:
+        found = self._read(
+            "SELECT body FROM segments WHERE tenant = ? AND digest = ?", (tenant, digest)
+        )
+        return found[0][0] if found else None
+
+    def put_segments(self, tenant: str, rows: Iterable[tuple[str, bytes]]) -> None:
+        self._change(
+            "INSERT OR IGNORE INTO segments (tenant, digest, body) VALUES (?, ?, ?)",
+            [(tenant, digest, body) for digest, body in rows],
+        )
+
+    # --- summaries -------------------------------------------------------------------------------
+
+    def put_summary(
+        self, tenant: str, trajectory_id: str, sequence_number: int, summary: Mapping[str, object]
+    ) -> None:
+        unknown = set(summary) - set(SUMMARY)
+        if unknown:
+            raise InvalidInput(f"a summary has no {sorted(unknown)[0]}", field="summary")
+        values = {**summary, "as_of_sequence": sequence_number}
+        marks = ", ".join("?" * (len(_COLUMNS) + 1))
+        # An older reading never replaces a newer one: two projectors may run one after the other.
+        self._change(
+            f"INSERT INTO summaries (tenant, {', '.join(_COLUMNS)}) VALUES ({marks}) "
+            "ON CONFLICT (tenant, trajectory_id) DO UPDATE SET "
+            + ", ".join(f"{name} = excluded.{name}" for name in SUMMARY)
+            + " WHERE excluded.as_of_sequence >= summaries.as_of_sequence",
+            [(tenant, trajectory_id, *(_plain(values.get(name)) for name in SUMMARY))],
+        )
+
+    def list_summaries(
+        self,
+        tenant: str,
+        *,
+        sort: str,
+        descending: bool,
+        after: tuple[object, str] | None,
+        limit: int,
+        filters: Mapping[str, object],
+    ) -> list[dict[str, object]]:
+        """Rows in the order of `sort` and then id; `after` is the last row's (value, id).
+
+        Unrecorded values sort below all others. Filters: `<column>` (equal; a list: any of;
+        None: never recorded), `<column>__ge|le|gt|lt|ne`, `text` (in title or id).
+        """
+        column = _column(SORTS.get(sort, sort))
+        where, values = _conditions(tenant, filters)
+        if after is not None:
+            condition, more = _beyond(column, after, descending)
+            where.append(condition)
+            values.extend(more)
+        order = "DESC" if descending else "ASC"
+        by = f"{column} {order}, " if column != "trajectory_id" else ""
+        found = self._read(
+            f"SELECT {', '.join(_COLUMNS)} FROM summaries WHERE {' AND '.join(where)} "
+            f"ORDER BY {by}trajectory_id {order} LIMIT ?",
+            (*values, limit),
+        )
+        return [dict(zip(_COLUMNS, row, strict=True)) for row in found]
+
+    def summary(self, tenant: str, trajectory_id: str) -> dict[str, object] | None:
+        found = self._read(
+            f"SELECT {', '.join(_COLUMNS)} FROM summaries WHERE tenant = ? AND trajectory_id = ?",
+            (tenant, trajectory_id),
+        )
+        return dict(zip(_COLUMNS, found[0], strict=True)) if found else None
+
+    def count_summaries(self, tenant: str, filters: Mapping[str, object]) -> int:
+        where, values = _conditions(tenant, filters)
+        found = self._read(
+            f"SELECT count(*) FROM summaries WHERE {' AND '.join(where)}", tuple(values)
+        )
+        return int(found[0][0]) if found else 0
+
+    # --- the file --------------------------------------------------------------------------------
+
+    def drop(self) -> None:
+        """Forget everything; it is rebuilt from the log."""
+        if self._read_only:
+            raise StoreStopped("this store is open for reading only")
+        with self._write:
+            self._make_anew()
+
+    def close(self) -> None:
+        with self._write:
+            with self._lock:
+                self._closed = True
+                idle, self._idle = self._idle, []
+            for connection in idle:
+                connection.close()
+            if self._connection is not None:
+                self._connection.close()
+                self._connection = None
+
+    def _read(self, query: str, values: Sequence[object]) -> list[Any]:
+        """Rows; none where the cache is not there or was damaged."""
+        try:
+            with self._reader() as connection:
+                return connection.execute(query, values).fetchall()
+        except sqlite_driver.DatabaseError as error:
+            self._heal(error)
+            return []
+
+    def _change(self, query: str, values: list[Any]) -> None:
+        """Write rows; lost again where the cache is damaged or the disk is full."""
+        if self._read_only or not values:
+            return
+        with self._write:
+            connection = self._connection
+            if connection is None:
+                return
+            try:
+                connection.execute("BEGIN IMMEDIATE")
+                connection.executemany(query, values)
+                connection.execute("COMMIT")
+            except sqlite_driver.DatabaseError as error:
+                if connection.in_transaction:
+                    connection.execute("ROLLBACK")
+                self._heal(error)
+
+    def _heal(self, error: sqlite_driver.DatabaseError) -> None:
+        """Make a damaged file anew; anything else that is not just space or time is a defect."""
+        name = sqlite_driver.error_name(error)
+        if name in ("SQLITE_FULL", "SQLITE_BUSY", "SQLITE_CANTOPEN", "SQLITE_READONLY"):
+            return
+        if name not in ("SQLITE_CORRUPT", "SQLITE_NOTADB", "SQLITE_IOERR"):
+            if self._read_only and "no such table" in str(error):
+                return
+            raise error
+        if self._read_only:
+            return
+        with self._write:
+            if self._connection is not None and not self._closed:
+                self._make_anew()
+
+    @contextmanager
+    def _reader(self) -> Iterator[Connection]:
+        with self._lock:
+            if self._closed:
+                raise StoreStopped("the store is closed")
+            generation = self._generation
+            connection = self._idle.pop() if self._idle else None
+        if connection is None:
+            connection = self._connect("ro" if self._read_only else "rw", query_only=True)
+        keep = False
+        try:
+            yield connection
+            keep = True
+        finally:
+            with self._lock:
+                keep = (
+                    keep
+                    and not self._closed
+                    and generation == self._generation
+                    and len(self._idle) < _READERS_KEPT_MAX
+                )
+                if keep:
+                    self._idle.append(connection)
+            if not keep:
+                connection.close()
+
+    def _connect(self, mode: str, *, query_only: bool = False) -> Connection:
+        connection: Connection = sqlite_driver.module.connect(
+            f"file:{_quote(self._path)}?mode={mode}",
+            uri=True,
+            isolation_level=None,
+            check_same_thread=False,
+            cached_statements=128,
+        )
+        connection.execute("PRAGMA busy_timeout=2000")
+        connection.execute("PRAGMA synchronous=OFF" if mode != "ro" else "PRAGMA mmap_size=0")
+        if query_only:
+            connection.execute("PRAGMA query_only=1")
+        return connection
+
+    def _open_or_make(self) -> Connection:
+        if not self._path.exists():
+            return self._make()
+        try:
+            connection = self._connect("rw")
+            try:
+                about = dict(connection.execute("SELECT name, value FROM about").fetchall())
+            except sqlite_driver.DatabaseError:
+                connection.close()
+                raise
+        except sqlite_driver.DatabaseError:
+            return self._make()
+        if about == {"layout": LAYOUT, "store": self._store_id}:
+            return connection
+        connection.close()
+        return self._make()
+
+    def _make(self) -> Connection:
+        for suffix in ("", "-wal", "-shm", "-journal"):
+            self._path.with_name(self._path.name + suffix).unlink(missing_ok=True)
+        connection = self._connect("rwc")
+        connection.execute("PRAGMA journal_mode=WAL")
+        connection.execute("BEGIN IMMEDIATE")
+        for statement in _TABLES:
+            connection.execute(statement)
+        connection.executemany(
+            "INSERT INTO about (name, value) VALUES (?, ?)",
+            [("layout", LAYOUT), ("store", self._store_id)],
+        )
+        connection.execute("COMMIT")
+        return connection
+
+    def _make_anew(self) -> None:
+        with self._lock:
+            self._generation += 1
+            idle, self._idle = self._idle, []
+        for connection in idle:
+            connection.close()
+        if self._connection is not None:
+            self._connection.close()
+        self._connection = self._make()
+
+
+def _column(name: str) -> str:
+    if name not in _COLUMNS:
+        raise InvalidInput(f"trajectories have no {name!r} to sort or filter by", field="sort")
+    return name
+
+
+def _conditions(tenant: str, filters: Mapping[str, object]) -> tuple[list[str], list[object]]:
+    where, values = ["tenant = ?"], [tenant]
+    bound: list[object] = list(values)
+    for key, value in filters.items():
+        if key == "text":
+            pattern = "%" + _escape(str(value)) + "%"
+            where.append("(title LIKE ? ESCAPE '\\' OR trajectory_id LIKE ? ESCAPE '\\')")
+            bound.extend((pattern, pattern))
+            continue
+        name, _, operator = key.partition("__")
+        column = _column(name)
+        if operator not in _OPERATORS:
+            raise InvalidInput(f"there is no filter {key!r}", field="filter")
+        if isinstance(value, list | tuple | set | frozenset):
+            where.append(f"{column} IN ({', '.join('?' * len(value))})")
+            bound.extend(_plain(one) for one in value)
+        elif value is None:
+            where.append(f"{column} IS {'NOT ' if operator == 'ne' else ''}NULL")
+        else:
+            where.append(f"{column} {_OPERATORS[operator]} ?")
+            bound.append(_plain(value))
+    return where, bound
+
+
+def _beyond(
+    column: str, after: tuple[object, str], descending: bool
+) -> tuple[str, tuple[object, ...]]:
+    """Rows after (value, id) in the order of the list; NULL is the smallest value."""
+    value, trajectory_id = _plain(after[0]), after[1]
+    sign = "<" if descending else ">"
+    if column == "trajectory_id":
+        return f"trajectory_id {sign} ?", (trajectory_id,)
+    if value is None:
+        same = f"({column} IS NULL AND trajectory_id {sign} ?)"
+        return (same if descending else f"({same} OR {column} IS NOT NULL)"), (trajectory_id,)
+    beyond = f"({column} {sign} ? OR ({column} = ? AND trajectory_id {sign} ?)"
+    nulls = f" OR {column} IS NULL)" if descending else ")"
+    return beyond + nulls, (value, value, trajectory_id)
+
+
+def _plain(value: object) -> object:
+    return int(value) if isinstance(value, bool) else value
+
+
+def _escape(text: str) -> str:
+    return text.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
+
+
+def _quote(path: Path) -> str:
+    text = str(path.absolute())
+    for sign, code in (("%", "%25"), ("?", "%3f"), ("#", "%23")):
+        text = text.replace(sign, code)
+    return text

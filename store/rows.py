@@ -1,0 +1,186 @@
+"""Rows of the event table to events and back, in the order of one column list."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from core.errors import InvalidInput
+from core.events.envelope import BlobRef, Event, NewEvent
+from core.events.prepare import Prepared
+from store.schema import SEQUENCE_BITS, SEQUENCE_MASK
+from store.state import NewRow, Piece
+
+#: What the producer stated and what follows from it: encoded in the caller's thread.
+STATED = (
+    "event_id",
+    "type",
+    "schema_version",
+    "digest",
+    "payload_digest",
+    "payload_length",
+    "payload",
+    "payload_ref",
+    "occurred_at",
+    "step",
+    "operation_id",
+    "attempt_id",
+    "invocation_id",
+    "refs",
+    "mark",
+)
+#: What the store sets.
+STAMPED = (
+    "position",
+    "tenant",
+    "trajectory_key",
+    "recorded_at",
+    "issuer",
+    "owner_epoch",
+    "worker",
+    "control_epoch",
+    "record_version",
+    "reducer_version",
+    "chain",
+)
+COLUMNS = STAMPED + STATED
+INSERT_EVENT = f"INSERT INTO events ({', '.join(COLUMNS)}) VALUES ({', '.join('?' * len(COLUMNS))})"
+SELECT_EVENT = f"SELECT {', '.join(COLUMNS)} FROM events"
+#: For the fold: without what only proves the log.
+SELECT_FOLD = (
+    "SELECT position, recorded_at, issuer, owner_epoch, worker, control_epoch, record_version, "
+    "reducer_version, event_id, type, schema_version, payload_length, payload, payload_ref, "
+    "occurred_at, step, operation_id, attempt_id, invocation_id FROM events"
+)
+
+_REF = msgspec.json.Decoder(BlobRef)
+_REFS = msgspec.json.Decoder(tuple[BlobRef, ...])
+_encode = msgspec.json.encode
+_INT_MAX = 2**63 - 1
+
+
+def stated(source: Prepared | Piece) -> tuple[object, ...]:
+    """The STATED part of a row.
+
+    InvalidInput for what no database could hold, so that it is refused before it joins a group.
+    """
+    event: NewEvent | Event = source.event
+    if isinstance(source, Prepared):
+        digest, payload_digest = source.digest, source.payload_digest
+        payload_length = source.payload_length
+    else:
+        installed = source.event
+        digest, payload_digest = installed.digest, installed.payload_digest
+        payload_length = installed.payload_length
+    row = (
+        event.event_id,
+        event.type,
+        event.schema_version,
+        digest,
+        payload_digest,
+        payload_length,
+        event.payload,
+        _encode(event.payload_ref) if event.payload_ref is not None else None,
+        event.occurred_at,
+        event.step,
+        event.operation_id,
+        event.attempt_id,
+        event.invocation_id,
+        _encode(event.refs) if event.refs else None,
+        source.mark,
+    )
+    for value in row:
+        if type(value) is str:
+            if not value.isascii():
+                check_text(value)
+        elif type(value) is int and not -_INT_MAX <= value <= _INT_MAX:
+            raise InvalidInput("an integer beyond 64 bits cannot be stored")
+    return row
+
+
+def check_text(value: str) -> None:
+    """InvalidInput for text that is not valid Unicode."""
+    try:
+        value.encode()
+    except UnicodeEncodeError as error:
+        raise InvalidInput("text with a lone surrogate cannot be stored") from error
+
+
+def full(row: NewRow) -> tuple[object, ...]:
+    """One row for INSERT_EVENT."""
+    body = row.body if row.body is not None else stated(row.source)
+    return (
+        row.key << SEQUENCE_BITS | row.sequence_number,
+        row.tenant,
+        row.key,
+        row.recorded_at,
+        row.issuer,
+        row.owner_epoch,
+        row.worker,
+        row.control_epoch,
+        row.record_version,
+        row.reducer_version,
+        row.chain,
+        *body,  # type: ignore[misc]
+    )
+
+
+def event(trajectory_id: str, row: Sequence[Any]) -> Event:
+    """A row of SELECT_EVENT as an event."""
+    return Event(
+        trajectory_id=trajectory_id,
+        sequence_number=row[0] & SEQUENCE_MASK,
+        recorded_at=row[3],
+        issuer=row[4],
+        owner_epoch=row[5],
+        worker=row[6],
+        control_epoch=row[7],
+        record_version=row[8],
+        reducer_version=row[9],
+        chain=row[10],
+        event_id=row[11],
+        type=row[12],
+        schema_version=row[13],
+        digest=row[14],
+        payload_digest=row[15],
+        payload_length=row[16],
+        payload=row[17],
+        payload_ref=_REF.decode(row[18]) if row[18] is not None else None,
+        occurred_at=row[19],
+        step=row[20],
+        operation_id=row[21],
+        attempt_id=row[22],
+        invocation_id=row[23],
+        refs=_REFS.decode(row[24]) if row[24] is not None else (),
+    )
+
+
+def fold_event(trajectory_id: str, row: Sequence[Any]) -> Event:
+    """A row of SELECT_FOLD as an event without digest, chain and refs."""
+    return Event(
+        trajectory_id,
+        row[0] & SEQUENCE_MASK,
+        row[1],
+        row[8],
+        row[9],
+        row[10],
+        row[2],
+        row[3],
+        row[5],
+        row[6],
+        row[7],
+        b"",
+        b"",
+        b"",
+        row[11],
+        row[4],
+        row[12],
+        _REF.decode(row[13]) if row[13] is not None else None,
+        row[14],
+        row[15],
+        row[16],
+        row[17],
+        row[18],
+    )

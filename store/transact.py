@@ -1,0 +1,392 @@
+"""One group on SQLite: load what it wants, decide, write, commit.
+
+INVARIANTS
+1. All of a group is one transaction with one sync; nothing of it is visible before COMMIT.
+2. Heads are cached between groups because this process alone writes the store (DOM-4); whatever
+   ends otherwise than by COMMIT drops the cache, so that no decision rests on what was undone.
+3. An error is sorted by where it happened: before the WAL could hold the commit it is a refusal,
+   at the barrier it is unknown (`BarrierFailed`).
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterable, Sequence
+from itertools import islice
+from typing import Any, Literal
+
+import msgspec
+
+from core.instants import Instant
+from store import rows, sqlite_driver
+from store.decide import decide, wants
+from store.failpoints import reach
+from store.schema import SEQUENCE_BITS, SEQUENCE_MASK
+from store.sqlite_driver import Connection
+from store.state import (
+    HeadState,
+    Known,
+    Member,
+    Name,
+    Outcome,
+    Piece,
+    Rules,
+    StoredEvent,
+    StoredRequest,
+    Wants,
+    Writes,
+)
+
+HEADS_CACHED_MAX = 20_000
+#: Pairs in one IN list.
+_CHUNK = 64
+
+HEAD_COLUMNS = (
+    "tenant, trajectory_id, trajectory_key, standing, created_at, sequence_number, chain, "
+    "recorded_at, owner_epoch, worker, control_epoch, record_version, staged, staged_to, incidents"
+)
+_INSERT_HEAD = f"INSERT INTO trajectories ({HEAD_COLUMNS}) VALUES ({', '.join('?' * 15)})"
+_UPDATE_HEAD = (
+    "UPDATE trajectories SET sequence_number=?, chain=?, recorded_at=?, owner_epoch=?, worker=?, "
+    "control_epoch=?, record_version=?, staged=?, staged_to=?, incidents=? "
+    "WHERE tenant=? AND trajectory_id=?"
+)
+_PIECE = msgspec.msgpack.Decoder(Piece)
+
+
+class Full(Exception):
+    """The disk is full; the group is rolled back and was never durable."""
+
+
+class Contended(Exception):
+    """Another connection holds the write lock; the group is rolled back."""
+
+
+class BarrierFailed(Exception):
+    """The commit may or may not be durable; this connection must not be used again."""
+
+
+class Unusable(Exception):
+    """The database failed before the commit; nothing was stored, nothing more may be."""
+
+
+class Transactor:
+    """Runs groups on the writer's connection; used by one thread at a time."""
+
+    def __init__(self, connection: Connection, rules: Rules) -> None:
+        self.connection = connection
+        self.rules = rules
+        self._heads: OrderedDict[Name, HeadState] = OrderedDict()
+        self._next_key: int | None = None
+
+    def run(self, members: Sequence[Member], now: Instant) -> tuple[Writes, list[Outcome]]:
+        """Decide and commit; raises Full, Contended, Unusable (nothing stored) or BarrierFailed."""
+        execute = self.connection.execute
+        try:
+            execute("BEGIN IMMEDIATE")
+            reach("append.begun")
+            known = self._load(wants(members))
+            writes, outcomes = decide(members, known, now=now, rules=self.rules)
+            reach("append.decided")
+            self._write(writes, now)
+            reach("append.written")
+        except BaseException as error:
+            self._undo()
+            raise self._sorted(error, "before") from error
+        try:
+            execute("COMMIT")
+        except sqlite_driver.Error as error:
+            sorted_ = self._sorted(error, "commit")
+            if not isinstance(sorted_, BarrierFailed):
+                self._undo()
+            self.forget()
+            raise sorted_ from error
+        reach("append.committed")
+        self._remember(writes)
+        return writes, outcomes
+
+    def forget(self) -> None:
+        """Drop everything cached."""
+        self._heads.clear()
+        self._next_key = None
+
+    def checkpoint(self) -> tuple[int, int]:
+        """Copy WAL frames into the database file; (frames in the WAL, frames copied)."""
+        try:
+            row = self.connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
+        except sqlite_driver.Error as error:
+            raise self._sorted(error, "before") from error
+        reach("wal.checkpointed")
+        return int(row[1]), int(row[2])
+
+    # --- errors ----------------------------------------------------------------------------------
+
+    def _undo(self) -> None:
+        self.forget()
+        try:
+            if self.connection.in_transaction:
+                self.connection.execute("ROLLBACK")
+        except sqlite_driver.Error as error:
+            raise Unusable(f"rollback failed: {error}") from error
+
+    @staticmethod
+    def _sorted(error: BaseException, where: Literal["before", "commit"]) -> BaseException:
+        if not isinstance(error, sqlite_driver.Error):
+            return error
+        name = sqlite_driver.error_name(error)
+        if name == "SQLITE_FULL":
+            # A write of a WAL frame failed: the frame that would carry the commit is not whole.
+            return Full(str(error))
+        if name in ("SQLITE_BUSY", "SQLITE_LOCKED"):
+            return Contended(str(error))
+        if where == "commit":
+            return BarrierFailed(f"{name or type(error).__name__}: {error}")
+        if isinstance(error, sqlite_driver.IntegrityError) or name in ("", "SQLITE_CONSTRAINT"):
+            return error
+        return Unusable(f"{name}: {error}")
+
+    # --- loading ---------------------------------------------------------------------------------
+
+    def _load(self, needed: Wants) -> Known:
+        known = Known(self._new_key)
+        self._load_heads(known, needed)
+        if needed.staged:
+            self._load_staged(known, needed)
+        keys = {name: head.key for name, head in known.heads.items()}
+        self._load_events(known, keys, needed.events)
+        if needed.bindings:
+            self._load_bindings(known, keys, needed.bindings)
+        if needed.positions:
+            self._load_positions(known, keys, needed.positions)
+        for tenant, digest in self._pairs(
+            "SELECT tenant, digest FROM blobs WHERE (tenant, digest) IN", needed.blobs
+        ):
+            known.blobs.add((tenant, digest))
+        for tenant, request_id, kind, digest, answer in self._pairs(
+            "SELECT tenant, request_id, kind, digest, answer FROM requests "
+            "WHERE (tenant, request_id) IN",
+            needed.requests,
+        ):
+            known.requests[tenant, request_id] = StoredRequest(kind, digest, answer)
+        return known
+
+    def _new_key(self) -> int:
+        if self._next_key is None:
+            row = self.connection.execute(
+                "SELECT coalesce(max(trajectory_key), 0) FROM trajectories"
+            ).fetchone()
+            self._next_key = int(row[0]) + 1
+        key = self._next_key
+        self._next_key = key + 1
+        return key
+
+    def _load_heads(self, known: Known, needed: Wants) -> None:
+        missing: list[Name] = []
+        for name in needed.heads:
+            head = self._heads.get(name)
+            if head is not None:
+                known.heads[name] = head
+            else:
+                missing.append(name)
+        for row in self._pairs(
+            f"SELECT {HEAD_COLUMNS} FROM trajectories WHERE (tenant, trajectory_id) IN", missing
+        ):
+            known.heads[row[0], row[1]] = HeadState(*row)
+
+    def _load_events(
+        self, known: Known, keys: dict[Name, int], events: Iterable[tuple[Name, str]]
+    ) -> None:
+        names = {key: name for name, key in keys.items()}
+        pairs = [(keys[name], event_id) for name, event_id in events if name in keys]
+        for key, event_id, position, digest, epoch, type_ in self._pairs(
+            "SELECT trajectory_key, event_id, position, digest, owner_epoch, type FROM events "
+            "WHERE (trajectory_key, event_id) IN",
+            pairs,
+        ):
+            known.events[names[key], event_id] = StoredEvent(
+                position & SEQUENCE_MASK, digest, epoch, type_
+            )
+
+    def _load_bindings(
+        self, known: Known, keys: dict[Name, int], wanted: Iterable[tuple[Name, str]]
+    ) -> None:
+        names = {key: name for name, key in keys.items()}
+        for key, operation_id, binding in self._pairs(
+            "SELECT trajectory_key, operation_id, binding FROM bindings "
+            "WHERE (trajectory_key, operation_id) IN",
+            [(keys[name], operation_id) for name, operation_id in wanted if name in keys],
+        ):
+            known.bindings[names[key], operation_id] = binding
+
+    def _load_positions(
+        self, known: Known, keys: dict[Name, int], wanted: Iterable[tuple[Name, int]]
+    ) -> None:
+        for name, number in wanted:
+            if name not in keys:
+                continue
+            row = self.connection.execute(
+                "SELECT digest, chain FROM events WHERE position = ?",
+                (keys[name] << SEQUENCE_BITS | number,),
+            ).fetchone()
+            if row is not None:
+                known.positions[name, number] = (row[0], row[1])
+
+    def _load_staged(self, known: Known, needed: Wants) -> None:
+        for name in needed.staged:
+            head = known.heads.get(name)
+            if head is None or not head.staged:
+                continue
+            pieces = known.staged[name] = {}
+            for number, body in self.connection.execute(
+                "SELECT sequence_number, body FROM staged WHERE trajectory_key = ?", (head.key,)
+            ):
+                piece = pieces[number] = _PIECE.decode(body)
+                needed.events.add((name, piece.event.event_id))
+                if piece.binding is not None and piece.event.operation_id is not None:
+                    needed.bindings.add((name, piece.event.operation_id))
+
+    def _pairs(self, select: str, wanted: Iterable[tuple[Any, Any]]) -> Iterable[Any]:
+        """Rows of `select` for pairs, in lists of few lengths so that statements are reused."""
+        if not wanted:
+            return
+        remaining = iter(wanted)
+        while chunk := list(islice(remaining, _CHUNK)):
+            length = 1
+            while length < len(chunk):
+                length *= 2
+            chunk.extend(chunk[-1:] * (length - len(chunk)))
+            marks = ", ".join(("(?, ?)",) * length)
+            yield from self.connection.execute(
+                f"{select} (VALUES {marks})", [value for pair in chunk for value in pair]
+            )
+
+    # --- writing ---------------------------------------------------------------------------------
+
+    def _write(self, writes: Writes, now: Instant) -> None:
+        many = self.connection.executemany
+        if writes.created:
+            many(
+                _INSERT_HEAD,
+                [
+                    msgspec.structs.astuple(head)
+                    for name, head in writes.heads.items()
+                    if name in writes.created
+                ],
+            )
+        changed = [
+            (
+                head.sequence_number,
+                head.chain,
+                head.recorded_at,
+                head.owner_epoch,
+                head.worker,
+                head.control_epoch,
+                head.record_version,
+                head.staged,
+                head.staged_to,
+                head.incidents,
+                head.tenant,
+                head.trajectory_id,
+            )
+            for name, head in writes.heads.items()
+            if name not in writes.created
+        ]
+        if changed:
+            many(_UPDATE_HEAD, changed)
+        if writes.events:
+            many(rows.INSERT_EVENT, [rows.full(row) for row in writes.events])
+        self._write_rest(writes, now)
+
+    def _write_rest(self, writes: Writes, now: Instant) -> None:
+        many = self.connection.executemany
+        if writes.bindings:
+            many(
+                "INSERT INTO bindings (tenant, trajectory_key, operation_id, binding, "
+                "sequence_number) VALUES (?, ?, ?, ?, ?)",
+                [(name[0], key, op, bound, at) for name, key, op, bound, at in writes.bindings],
+            )
+        if writes.requests:
+            many(
+                "INSERT INTO requests (tenant, request_id, kind, trajectory_id, digest, answer, "
+                "answered_at) VALUES (?, ?, ?, ?, ?, ?, ?)",
+                [msgspec.structs.astuple(request) for request in writes.requests],
+            )
+        if writes.blobs:
+            many(
+                "INSERT INTO blobs (tenant, digest, length, put_at) VALUES (?, ?, ?, ?) "
+                "ON CONFLICT DO NOTHING",
+                [(*blob, now) for blob in writes.blobs],
+            )
+        if writes.unstaged:
+            many(
+                "DELETE FROM staged WHERE trajectory_key = ? AND sequence_number = ?",
+                writes.unstaged,
+            )
+        if writes.staged:
+            many(
+                "INSERT INTO staged (tenant, trajectory_key, sequence_number, event_id, digest, "
+                "chain, body) VALUES (?, ?, ?, ?, ?, ?, ?)",
+                [
+                    (
+                        tenant,
+                        key,
+                        piece.event.sequence_number,
+                        piece.event.event_id,
+                        piece.event.digest,
+                        piece.event.chain,
+                        msgspec.msgpack.encode(piece),
+                    )
+                    for tenant, key, piece in writes.staged
+                ],
+            )
+        if writes.ledger:
+            many(
+                "INSERT INTO ledger (tenant, trajectory_id, recorded_at, kind, code, issuer, "
+                "worker, offered_epoch, held_epoch, request_id, detail) "
+                "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                [
+                    (*msgspec.structs.astuple(row)[1:-1], msgspec.json.encode(row.detail))
+                    for row in writes.ledger
+                ],
+            )
+        if writes.sources:
+            many(
+                "INSERT INTO import_sources (tenant, source_id, importer, version, trajectory_id, "
+                "name, reading_digest, reading_length, segments, state, updated_at) "
+                "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) "
+                "ON CONFLICT (tenant, source_id) DO UPDATE SET importer=excluded.importer, "
+                "version=excluded.version, trajectory_id=excluded.trajectory_id, "
+                "name=excluded.name, reading_digest=excluded.reading_digest, "
+                "reading_length=excluded.reading_length, segments=excluded.segments, "
+                "state=excluded.state, updated_at=excluded.updated_at",
+                [
+                    (
+                        tenant,
+                        source.source_id,
+                        source.importer,
+                        source.version,
+                        source.trajectory_id,
+                        source.name,
+                        source.reading_digest,
+                        source.reading_length,
+                        msgspec.json.encode(source.segments),
+                        msgspec.json.encode(source.state),
+                        now,
+                    )
+                    for tenant, source in writes.sources
+                ],
+            )
+        if writes.starts is not None:
+            self.connection.execute(
+                "INSERT INTO store_meta (name, value) VALUES ('starts', ?) "
+                "ON CONFLICT (name) DO UPDATE SET value = excluded.value",
+                (str(writes.starts),),
+            )
+
+    def _remember(self, writes: Writes) -> None:
+        heads = self._heads
+        for name, head in writes.heads.items():
+            heads[name] = head
+            heads.move_to_end(name)
+        while len(heads) > HEADS_CACHED_MAX:
+            heads.popitem(last=False)

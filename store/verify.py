@@ -1,0 +1,109 @@
+"""Re-derive digests and chain of a stored or installed log (ENV-1, ENV-2)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Protocol
+
+from core.canonical import sha256
+from core.errors import CorruptAt
+from core.events.envelope import Event, chain_start, chain_value, event_digest
+from store.ports import Finding, Head
+
+_PAGE = 500
+
+
+class Reader(Protocol):
+    """What `walk` reads."""
+
+    def events(
+        self,
+        tenant: str,
+        trajectory_id: str,
+        *,
+        after: int = 0,
+        upto: int | None = None,
+        limit: int = 1000,
+    ) -> list[Event]: ...
+
+
+def check_event(event: Event) -> None:
+    """CorruptAt if the event's digests do not follow from what it holds."""
+    problem = event_problem(event)
+    if problem is not None:
+        raise CorruptAt(
+            f"event {event.sequence_number}: {problem}", sequence_number=event.sequence_number
+        )
+
+
+def event_problem(event: Event) -> str | None:
+    """What is wrong with an event by itself; None if its digests hold."""
+    if event.payload is not None:
+        if event.payload_ref is not None:
+            return "it has both a payload and a payload_ref"
+        if sha256(event.payload) != event.payload_digest:
+            return "the payload's digest is not the recorded one"
+        if len(event.payload) != event.payload_length:
+            return "the payload's length is not the recorded one"
+    elif event.payload_ref is None:
+        return "it has neither payload nor payload_ref"
+    elif (
+        event.payload_ref.digest != "sha256:" + event.payload_digest.hex()
+        or event.payload_ref.length != event.payload_length
+    ):
+        return "payload_ref and the recorded payload digest differ"
+    if event_digest(event.trajectory_id, event.stated()) != event.digest:
+        return "the event's digest is not the recorded one"
+    return None
+
+
+def chain_after(before: bytes, event: Event) -> bytes:
+    """The chain value this event must carry."""
+    return chain_value(
+        before,
+        event.digest,
+        sequence_number=event.sequence_number,
+        recorded_at=event.recorded_at,
+        issuer=event.issuer,
+        owner_epoch=event.owner_epoch,
+        worker=event.worker,
+        control_epoch=event.control_epoch,
+        record_version=event.record_version,
+        reducer_version=event.reducer_version,
+    )
+
+
+def walk(store: Reader, head: Head, upto: int | None) -> Iterator[tuple[int, Finding | None]]:
+    """Progress every page, and each finding; stops at the first break of the chain."""
+    end = head.sequence_number if upto is None else min(upto, head.sequence_number)
+    chain, number, recorded_at = chain_start(head.trajectory_id), 0, 0
+
+    def finding(invariant: str, at: int | None, detail: str) -> Finding:
+        return Finding(invariant, head.tenant, head.trajectory_id, at, detail)
+
+    while number < end:
+        page = store.events(head.tenant, head.trajectory_id, after=number, upto=end, limit=_PAGE)
+        for event in page:
+            number += 1
+            if event.sequence_number != number:
+                yield number, finding("LOG-1", number, f"event {number} is not there")
+                return
+            problem = event_problem(event)
+            if problem is not None:
+                yield number, finding("ENV-1", number, problem)
+            chain = chain_after(chain, event)
+            if chain != event.chain:
+                yield (
+                    number,
+                    finding("ENV-2", number, "the chain breaks: what follows proves nothing"),
+                )
+                return
+            if event.recorded_at < recorded_at:
+                yield number, finding("LOG-3", number, "recorded_at decreases")
+            recorded_at = event.recorded_at
+        if not page:
+            yield number + 1, finding("LOG-1", number + 1, "the log ends before its head")
+            return
+        yield number, None
+    if end == head.sequence_number and chain != head.chain:
+        yield end, finding("ENV-2", end or None, "the head's chain value is not the log's")

@@ -1,0 +1,425 @@
+"""One writer thread per store: ready commands of all trajectories share one durable flush.
+
+INVARIANTS
+1. A future is resolved only after its group's barrier, or with an error that says whether the
+   command is absent (refused) or open (AckUnknown) (APP-5, APP-6).
+2. The queue is bounded by members and bytes; beyond it the answer is Busy and nothing is dropped
+   (APP-7). A member larger than a group's byte bound flushes alone (APP-12).
+3. After a failed barrier this writer never writes again: `poisoned` is final.
+
+    open -> full        the disk is full             _flush
+    full -> open        space is back                _has_room
+    open | full -> poisoned   the barrier failed     _poison
+    open | full -> closed     close()                close
+
+There is no timer: while one group is flushed the next one gathers, and an idle writer sleeps.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, InvalidStateError
+from typing import Any, Literal
+
+from core.errors import AckUnknown, Busy, StoreFull, StoreStopped, StrandlineError
+from core.instants import Instant
+from core.limits import (
+    ACK_SECONDS_MAX,
+    BALLAST_BYTES,
+    GROUP_BYTES_MAX,
+    GROUP_MEMBERS_MAX,
+    QUEUE_BYTES_MAX,
+    QUEUE_MEMBERS_MAX,
+)
+from store.ballast import Ballast, free_bytes
+from store.failpoints import reach
+from store.histogram import MEMBERS, TIMES_US, Histogram
+from store.ports import Ack, Domain, GroupStats
+from store.state import Draft, Member, Name, Outcome, Writes
+from store.transact import BarrierFailed, Contended, Full, Transactor, Unusable
+
+State = Literal["open", "full", "poisoned", "closed"]
+#: WAL pages after which the writer copies them into the database file, between two groups.
+CHECKPOINT_PAGES = 2_000
+#: Pages an event touches at most: its own, and one in each index of its table.
+_PAGES_PER_EVENT = 4
+_FULL_RETRY_SECONDS = 30
+
+
+class Entry:
+    """One queued command."""
+
+    __slots__ = ("arrived_ns", "future", "member", "size")
+
+    def __init__(self, member: Member, size: int, arrived_ns: int) -> None:
+        self.member = member
+        self.size = size
+        self.arrived_ns = arrived_ns
+        self.future: Future[Any] = Future()
+
+
+class Writer:
+    """The queue, the thread, and what became of every group."""
+
+    def __init__(
+        self,
+        transactor: Transactor,
+        *,
+        domain: Domain,
+        clock: Callable[[], Instant],
+        ballast: Ballast,
+        announce: Callable[[list[tuple[Name, int]]], None],
+        on_poison: Callable[[str], None],
+        reserve_bytes: int = BALLAST_BYTES,
+        ack_seconds: float = ACK_SECONDS_MAX,
+        now_ns: Callable[[], int] = time.monotonic_ns,
+    ) -> None:
+        self._transactor = transactor
+        self._domain = domain
+        self._clock = clock
+        self._ballast = ballast
+        self._announce = announce
+        self._on_poison = on_poison
+        self._reserve_bytes = reserve_bytes
+        self._ack_ns = int(ack_seconds * 1e9)
+        self._now_ns = now_ns
+        #: Protects the queue, its counts, the state and the group in flight.
+        self._lock = threading.Lock()
+        self._wake = threading.Condition(self._lock)
+        self._busy = threading.Event()
+        self._queue: deque[Entry] = deque()
+        self._queue_bytes = 0
+        self._sleeping = False
+        self._state: State = "open"
+        self._reason = ""
+        self._closing = False
+        self._ended = False
+        self._active: Sequence[Entry] = ()
+        self._active_since_ns = 0
+        self._pages = CHECKPOINT_PAGES
+        # Written by the writer thread only; read without a lock, as counters may be.
+        self._groups = 0
+        self._members = 0
+        self._events = 0
+        self._refused: dict[str, int] = {}
+        self._group_us = 1_000.0
+        self._queue_wait = Histogram(TIMES_US)
+        self._storage_time = Histogram(TIMES_US)
+        self._group_members = Histogram(MEMBERS)
+        self._thread = threading.Thread(target=self._loop, name="store-writer", daemon=True)
+        self._watch = threading.Thread(target=self._watchdog, name="store-watch", daemon=True)
+        self._thread.start()
+        self._watch.start()
+
+    # --- callers ---------------------------------------------------------------------------------
+
+    def submit(self, member: Member, size: int) -> Future[Any]:
+        """Queue one command; the future is failed already where it cannot be taken."""
+        entry = Entry(member, size, self._now_ns())
+        with self._lock:
+            if self._closing or self._state in ("poisoned", "closed"):
+                error: StrandlineError = self._stopped()
+            elif len(self._queue) >= QUEUE_MEMBERS_MAX or (
+                self._queue and self._queue_bytes + size > QUEUE_BYTES_MAX
+            ):
+                error = self._full_queue()
+            else:
+                self._queue.append(entry)
+                self._queue_bytes += size
+                if self._sleeping:
+                    self._sleeping = False
+                    self._wake.notify()
+                if not self._busy.is_set():
+                    self._busy.set()
+                return entry.future
+        self._count_refused(error)
+        entry.future.set_exception(error)
+        return entry.future
+
+    def stats(self) -> GroupStats:
+        """Counters since start."""
+        with self._lock:
+            members, size, state = len(self._queue), self._queue_bytes, self._state
+        if state == "full" and self._free() >= 2 * self._reserve_bytes:
+            state = "open"
+        return GroupStats(
+            groups=self._groups,
+            members=self._members,
+            events=self._events,
+            queue_members=members,
+            queue_bytes=size,
+            queue_wait_us=self._queue_wait.snapshot(),
+            storage_time_us=self._storage_time.snapshot(),
+            group_members=self._group_members.snapshot(),
+            refused=dict(self._refused),
+            state=state,
+        )
+
+    def close(self) -> None:
+        """Finish what is queued, then stop."""
+        with self._lock:
+            self._closing = True
+            self._wake.notify_all()
+        self._thread.join()
+        with self._lock:
+            self._ended = True
+            self._busy.set()
+        self._watch.join()
+
+    # --- the thread ------------------------------------------------------------------------------
+
+    def _loop(self) -> None:
+        while (group := self._take()) is not None:
+            reach("append.queued")
+            self._flush(group)
+            with self._lock:
+                self._active = ()
+                if self._state == "poisoned":
+                    break
+            if self._pages >= CHECKPOINT_PAGES:
+                self._checkpoint()
+        with self._lock:
+            if self._state != "poisoned":
+                self._state = "closed"
+
+    def _take(self) -> list[Entry] | None:
+        """The next group: by arrival, within both bounds; None when closed and drained."""
+        with self._lock:
+            while not self._queue:
+                if self._closing or self._state == "poisoned":
+                    return None
+                self._sleeping = True
+                self._wake.wait()
+            self._sleeping = False
+            group = [self._queue.popleft()]
+            size = group[0].size
+            while self._queue and len(group) < GROUP_MEMBERS_MAX:
+                size += self._queue[0].size
+                if size > GROUP_BYTES_MAX:
+                    size -= self._queue[0].size
+                    break
+                group.append(self._queue.popleft())
+            self._queue_bytes -= size
+            self._active = group
+            self._active_since_ns = self._now_ns()
+        return group
+
+    def _flush(self, group: list[Entry]) -> None:
+        if not self._has_room(sum(entry.size for entry in group)):
+            self._fail(group, self._disk_full())
+            return
+        begun_ns = self._now_ns()
+        try:
+            writes, outcomes = self._transactor.run([e.member for e in group], self._clock())
+        except Full:
+            self._ballast.release()
+            self._set_state("full")
+            self._fail(group, self._disk_full())
+        except Contended as error:
+            self._fail(group, Busy(f"the store is held by another writer: {error}", retry_after=1))
+        except BarrierFailed as error:
+            self._poison(str(error), group, open_outcome=True)
+        except Unusable as error:
+            self._poison(str(error), group, open_outcome=False)
+        except Exception as error:  # a defect of one member must not reach the others
+            if len(group) == 1:
+                self._fail(group, error)
+            else:
+                for entry in group:
+                    if self._state != "poisoned":
+                        self._flush([entry])
+                    else:
+                        self._fail([entry], self._stopped())
+        else:
+            self._answer(group, writes, outcomes, begun_ns)
+
+    def _answer(
+        self, group: list[Entry], writes: Writes, outcomes: list[Outcome], begun_ns: int
+    ) -> None:
+        done_ns = self._now_ns()
+        storage_us = (done_ns - begun_ns) // 1_000
+        self._groups += 1
+        self._members += len(group)
+        self._events += len(writes.events)
+        self._pages += 2 + _PAGES_PER_EVENT * len(writes.events)
+        self._group_us += (storage_us - self._group_us) / 8
+        self._storage_time.add(storage_us)
+        self._group_members.add(len(group))
+        for entry, outcome in zip(group, outcomes, strict=True):
+            wait_us = (begun_ns - entry.arrived_ns) // 1_000
+            self._queue_wait.add(wait_us)
+            if isinstance(outcome, Draft):
+                settle(entry.future, self._ack(outcome, wait_us, storage_us))
+            elif isinstance(outcome, Exception):
+                self._count_refused(outcome)
+                settle_error(entry.future, outcome)
+            else:
+                settle(entry.future, outcome)
+        if writes.events or writes.heads:
+            self._announce([(name, head.sequence_number) for name, head in writes.heads.items()])
+        reach("append.announced")
+
+    def _ack(self, draft: Draft, wait_us: int, storage_us: int) -> Ack:
+        return Ack(
+            draft.trajectory_id,
+            draft.sequence_numbers,
+            draft.head,
+            draft.chain,
+            self._domain,
+            wait_us,
+            storage_us,
+            draft.duplicate,
+            draft.duplicates,
+            draft.owner_epoch,
+            draft.fenced,
+        )
+
+    def _checkpoint(self) -> None:
+        try:
+            frames, copied = self._transactor.checkpoint()
+        except Full:
+            self._ballast.release()
+            self._set_state("full")
+        except Contended:
+            self._pages = CHECKPOINT_PAGES // 2
+        except Unusable as error:
+            self._poison(f"WAL checkpoint: {error}", [], open_outcome=False)
+        else:
+            # What a reader kept from being copied still counts, so that it is tried again soon.
+            self._pages = min(frames - copied, CHECKPOINT_PAGES // 2)
+
+    # --- refusals and the end --------------------------------------------------------------------
+
+    def _has_room(self, size: int) -> bool:
+        """Refuse before the disk is full: a full disk also stops WAL checkpoints."""
+        if not self._reserve_bytes:
+            return True
+        free = self._free()
+        if free < self._reserve_bytes + 2 * size:
+            self._set_state("full")
+            return False
+        if self._state == "full" and free >= 2 * self._reserve_bytes:
+            self._set_state("open")
+            self._ballast.keep()
+        return True
+
+    def _free(self) -> int:
+        return free_bytes(self._ballast.path.parent)
+
+    def _set_state(self, state: State) -> None:
+        with self._lock:
+            if self._state in ("open", "full"):
+                self._state = state
+
+    def _poison(self, reason: str, group: list[Entry], *, open_outcome: bool) -> None:
+        with self._lock:
+            self._state = "poisoned"
+            self._reason = reason
+            waiting = list(self._queue)
+            self._queue.clear()
+            self._queue_bytes = 0
+        # The marker comes before the answers, so that no crash in between forgets the failure.
+        self._on_poison(reason)
+        if open_outcome:
+            self._fail(
+                group,
+                AckUnknown(
+                    f"the durable barrier failed ({reason}); it is not known whether this is "
+                    "stored. Send the identical request again once the store is back."
+                ),
+            )
+        else:
+            self._fail(group, self._stopped())
+        self._fail(waiting, self._stopped())
+
+    def _fail(self, group: Sequence[Entry], error: Exception) -> None:
+        for entry in group:
+            self._count_refused(error)
+            # Each caller raises an error of its own: a shared one would collect their tracebacks.
+            own = (
+                type(error)(str(error), **error.data)
+                if isinstance(error, StrandlineError)
+                else error
+            )
+            settle_error(entry.future, own)
+
+    def _count_refused(self, error: Exception) -> None:
+        code = getattr(error, "code", "error")
+        self._refused[code] = self._refused.get(code, 0) + 1
+
+    def _stopped(self) -> StoreStopped:
+        if self._state == "poisoned":
+            return StoreStopped(
+                f"the store stopped after a failed write ({self._reason}); it takes no writes "
+                "until it was restarted"
+            )
+        return StoreStopped("the store is closed")
+
+    def _disk_full(self) -> StoreFull:
+        return StoreFull(
+            f"the disk that holds {self._ballast.path.parent} is full; nothing was stored, reads "
+            "go on. Free some space, then send the same request again.",
+            retry_after=_FULL_RETRY_SECONDS,
+        )
+
+    def _full_queue(self) -> Busy:
+        groups = len(self._queue) / GROUP_MEMBERS_MAX + 1
+        return Busy(
+            "the append queue is full; nothing was dropped. Send the same request again.",
+            retry_after=max(1, round(groups * self._group_us / 1e6)),
+            queue_members=len(self._queue),
+        )
+
+    # --- time limit ------------------------------------------------------------------------------
+
+    def _watchdog(self) -> None:
+        """Answer what the disk does not: open for the group in flight, refused for the queued."""
+        while True:
+            self._busy.wait()
+            with self._lock:
+                if self._ended:
+                    return
+                if not self._queue and not self._active:
+                    self._busy.clear()
+                    continue
+            time.sleep(min(1.0, self._ack_ns / 4e9))
+            self._expire()
+
+    def _expire(self) -> None:
+        limit_ns = self._now_ns() - self._ack_ns
+        with self._lock:
+            late = list(self._active) if self._active_since_ns < limit_ns else []
+            queued: list[Entry] = []
+            while self._queue and self._queue[0].arrived_ns < limit_ns:
+                entry = self._queue.popleft()
+                self._queue_bytes -= entry.size
+                queued.append(entry)
+        for entry in late:
+            settle_error(
+                entry.future,
+                AckUnknown(
+                    "the durable barrier was not answered in time; it is not known whether this "
+                    "is stored. Send the identical request again."
+                ),
+            )
+        if queued:
+            self._fail(queued, Busy("the disk is too slow; nothing was stored", retry_after=5))
+
+
+def settle(future: Future[Any], value: object) -> None:
+    """Resolve, unless the time limit or the caller was first."""
+    try:
+        future.set_result(value)
+    except InvalidStateError:
+        return
+
+
+def settle_error(future: Future[Any], error: BaseException) -> None:
+    """Fail, unless the time limit or the caller was first."""
+    try:
+        future.set_exception(error)
+    except InvalidStateError:
+        return
