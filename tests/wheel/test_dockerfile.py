@@ -117,8 +117,13 @@ def new_root(space: Path, name: str) -> Root:
     kept = {key: value for key, value in os.environ.items() if key.startswith(("PIP_", "SSL_"))}
     environment = {**kept, "PATH": "/usr/local/image/bin:/usr/sbin:/usr/bin:/sbin:/bin"}
     root = Root(folder, environment)
+    # This machine's temporary files are not the image's: an opaque folder hides them.
+    root.upper("/tmp").mkdir()
+    root.upper("/tmp").chmod(0o1777)
+    os.setxattr(root.upper("/tmp"), "trusted.overlay.opaque", b"y")
     # The base image's Python: world-readable, unlike one that lies in root's home.
-    root.run(f"{sys.executable} -m venv --copies /usr/local/image && chmod 755 /root")
+    python = f"{sys.base_prefix}/bin/python3.{sys.version_info.minor}"
+    root.run(f"{python} -m venv --copies /usr/local/image && chmod 755 /root")
     return root
 
 

@@ -16,7 +16,7 @@ from tests.wheel.packaging import build_wheel, copy_tree, get, serving
 #: A file with another suffix is in the wheel by accident, or belongs in this list.
 KNOWN_SUFFIXES = {
     *(".py", ".mako", ".sql", ".html", ".css", ".js", ".svg", ".png", ".ico", ".woff2"),
-    *(".toml", ".txt", ".md", ".json", ".jsonl", ".traj", ".typed"),
+    *(".toml", ".txt", ".md", ".json", ".jsonl", ".traj", ".typed", ".LICENSE"),
 }
 #: Planted in the tree that is built; none may get into the wheel.
 PLANTED = ("app/.env", "app/stray.pyc", "store/dev.sqlite", "store/dev.db", "ingest/notes.swp")
