@@ -492,10 +492,10 @@ def _head(row: Any) -> Head:
 
 
 def _ledger_row(row: Any) -> LedgerRow:
-    detail: dict[str, object] = msgspec.json.decode(row[-1], type=dict[str, object])
-    return LedgerRow(*row[:-1], detail)
+    return LedgerRow(*[*row[:-1], msgspec.json.decode(row[-1])])
 
 
 def _source(row: Any) -> ImportSource:
     segments = msgspec.json.decode(row[-2], type=tuple[SourceSegment, ...])
-    return ImportSource(*row[:-2], segments, msgspec.json.decode(row[-1], type=dict[str, str]))
+    state = msgspec.json.decode(row[-1], type=dict[str, str])
+    return ImportSource(*[*row[:-2], segments, state])
