@@ -183,6 +183,8 @@ class Kept:
 class Built:
     """What a source holds of one trajectory, as events."""
 
+    importer: str
+    version: int
     trajectory_id: str
     title: str
     events: tuple[BuiltEvent, ...]
@@ -200,13 +202,25 @@ class Built:
 class Parsed(Protocol):
     """A source read and validated, not yet built into events."""
 
-    layout: str
-    """The variant of the format that was found."""
-    items: int
-    """Native items (messages, lines)."""
-    lines: int
-    discriminator: str
-    """Tells apart two runs that were given under the same name (digest of the task)."""
+    @property
+    def layout(self) -> str:
+        """The variant of the format that was found."""
+        ...
+
+    @property
+    def items(self) -> int:
+        """Native items (messages, lines)."""
+        ...
+
+    @property
+    def lines(self) -> int:
+        """Lines of the source."""
+        ...
+
+    @property
+    def discriminator(self) -> str:
+        """Tells apart two runs given under one name (digest of the task)."""
+        ...
 
     def build(self, source_id: str, kept: tuple[Kept, ...]) -> Built:
         """Events of the whole source. `kept` are the originals of earlier readings, in order.

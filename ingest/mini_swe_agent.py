@@ -225,6 +225,8 @@ def _built(
         known = len(builder.events)
     walk.close()
     return Built(
+        importer=NAME,
+        version=VERSION,
         trajectory_id=key.trajectory_id,
         title=walk.title,
         events=tuple(builder.events),

@@ -1,0 +1,522 @@
+"""From a named file or an uploaded stream to a trajectory and its report.
+
+    sniff -> read and validate all of it -> build -> blobs durable -> one append -> report
+
+INVARIANTS
+1. Nothing of a source is stored before all of it was validated, and its events go in by one
+   append: all of them, or none (APP-4).
+2. Its originals are durable before any event that points at them (APP-3).
+3. The same bytes change nothing, whatever their name; a grown source appends what it grew by; one
+   that contradicts what was kept is a conflict, kept as an incident, and appends nothing (WHO-3).
+4. What goes wrong with a source is in its report; what goes wrong with the store is raised.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO
+
+from core.canonical import canonical, digest_text, sha256
+from core.errors import Busy, HeadMoved, ImportRefused, IntegrityConflict, NotAllowed
+from core.events.envelope import NewEvent
+from core.events.prepare import Prepared, prepare
+from core.limits import IMPORT_BYTES_MAX, IMPORT_VALUE_BYTES_MAX, MIB
+from ingest import document, files, registry
+from ingest.base import (
+    Built,
+    Findings,
+    Importer,
+    Kept,
+    Parsed,
+    Progress,
+    Refusal,
+    Report,
+    Source,
+    TrajectoryReport,
+    no_progress,
+)
+from ingest.native import NativeBundle
+from store.ports import (
+    Ack,
+    AppendCommand,
+    BlobStore,
+    CreateCommand,
+    ImportSource,
+    RecoveryStore,
+    SourceSegment,
+)
+
+_HEAD_BYTES = 64 * 1024
+_TAIL_BYTES = 8 * 1024
+_RETRIES = 5
+_BUSY_SECONDS = 0.2
+#: Names a format would have; a text file of another name in a folder is passed over, not refused.
+_TRAJECTORY_NAMES = (".json", ".jsonl", ".ndjson", ".traj")
+
+
+def import_path(
+    store: RecoveryStore,
+    blobs: BlobStore,
+    tenant: str,
+    path: str | os.PathLike[str],
+    *,
+    as_name: str | None = None,
+    progress: Progress = no_progress,
+    spool: Path | None = None,
+) -> Iterator[Report]:
+    """Import a file, or every file in a folder; one report per file, as each is done.
+
+    `as_name` replaces the path as the identity of the source: another name, another trajectory.
+    `spool` is the folder for private copies (default: `tmp` of the data folder).
+    """
+    importing = _Importing(store, blobs, tenant, spool or _spool_of(store))
+    try:
+        for found in files.walk(path):
+            if isinstance(found, files.Skipped):
+                report = Report(path=found.name, outcome="skipped")
+                report.refused.append(Refusal(found.name, found.why))
+                yield report
+                continue
+            with found.file:
+                identity = as_name if as_name is not None else found.identity
+                if as_name is not None and found.in_folder:
+                    identity = f"{as_name}/{found.name}"
+                yield importing.run(
+                    found.name, found.file, identity=identity, opened=found, progress=progress
+                )
+    except ImportRefused as error:
+        report = Report(path=files.show(os.fspath(path)))
+        report.refused.append(Refusal.of(error))
+        yield report
+
+
+def import_stream(
+    store: RecoveryStore,
+    blobs: BlobStore,
+    tenant: str,
+    name: str,
+    stream: BinaryIO,
+    *,
+    progress: Progress = no_progress,
+    spool: Path | None = None,
+) -> Report:
+    """Import one upload, copied to a private file first; `name` is what its sender calls it.
+
+    Two uploads of one name with different tasks are two trajectories.
+    """
+    importing = _Importing(store, blobs, tenant, spool or _spool_of(store))
+    shown = files.show(name)
+    with tempfile.TemporaryFile(dir=importing.spool) as private:
+        try:
+            _copy(stream, private, progress)
+        except ImportRefused as error:
+            report = Report(path=shown)
+            report.refused.append(Refusal.of(error))
+            return report
+        return importing.run(shown, private, identity=None, opened=None, progress=progress)
+
+
+def _spool_of(store: RecoveryStore) -> Path | None:
+    where = Path(store.facts().path)
+    folder = (where if where.is_dir() else where.parent) / "tmp"
+    return folder if folder.is_dir() else None
+
+
+def _copy(stream: BinaryIO, private: BinaryIO, progress: Progress) -> None:
+    total = 0
+    while chunk := stream.read(MIB):
+        total += len(chunk)
+        if total > IMPORT_BYTES_MAX:
+            raise ImportRefused(
+                f"an upload is at most {IMPORT_BYTES_MAX:,} bytes (512 MiB); import larger files "
+                "with the command, by their path",
+                where=f"byte {IMPORT_BYTES_MAX}",
+                reason="too_large",
+            )
+        private.write(chunk)
+        progress(total, 0, 0)
+    private.flush()
+
+
+@dataclass(frozen=True, slots=True)
+class _Job:
+    """One source on its way in."""
+
+    report: Report
+    file: BinaryIO
+    size: int
+    """Bytes."""
+    identity: str | None
+    """Source id, where the caller gives it; None: made of `upload` and the task."""
+    upload: str
+    opened: files.OpenedFile | None
+    """The file that was named, where it is not a private copy."""
+    progress: Progress
+
+    def refuse_if_changed(self, digest: str) -> None:
+        """ImportRefused if the named file is no longer what was read."""
+        if self.opened is not None:
+            files.refuse_if_changed(self.opened, digest)
+
+
+@dataclass(frozen=True, slots=True)
+class _Importing:
+    """One import into one tenant of one store."""
+
+    store: RecoveryStore
+    blobs: BlobStore
+    tenant: str
+    spool: Path | None
+
+    def run(
+        self,
+        name: str,
+        file: BinaryIO,
+        *,
+        identity: str | None,
+        opened: files.OpenedFile | None,
+        progress: Progress,
+    ) -> Report:
+        """Everything for one source."""
+        began = time.monotonic_ns()
+        report = Report(path=name)
+        try:
+            size = file.seek(0, os.SEEK_END)
+            report.bytes_read = size
+            self._run(_Job(report, file, size, identity, f"upload:{name}", opened, progress))
+        except ImportRefused as error:
+            report.refused.append(Refusal.of(error))
+            report.trajectories.clear()
+            report.findings = Findings()
+            if error.data.get("reason") == "unknown_format" and opened is not None:
+                named = name.lower().endswith(_TRAJECTORY_NAMES)
+                report.outcome = "refused" if named or not opened.in_folder else "skipped"
+        except IntegrityConflict as error:
+            report.outcome = "conflict"
+            where = str(error.data.get("where") or "the known range")
+            report.refused.append(Refusal(where, str(error)))
+        except NotAllowed as error:
+            report.refused.append(Refusal("the whole file", str(error)))
+        except OSError as error:
+            why = os.strerror(error.errno).lower() if error.errno else str(error)
+            report.refused.append(Refusal("the whole file", f"it cannot be read: {why}"))
+        report.elapsed_us = (time.monotonic_ns() - began) // 1000
+        return report
+
+    def _run(self, job: _Job) -> None:
+        report = job.report
+        found = self._recognise(job)
+        if isinstance(found, NativeBundle):
+            self._install(job, found)
+            return
+        digest = files.digest_of(job.file)
+        parsed = found.parse(Source(report.path, job.file, job.size))
+        report.format, report.lines_read, report.items = parsed.layout, parsed.lines, parsed.items
+        job.progress(job.size, job.size, 0)
+        source_id = job.identity or f"{job.upload}#{parsed.discriminator}"
+        for _ in range(_RETRIES):
+            try:
+                self._import(job, found, parsed, source_id, digest)
+                return
+            except HeadMoved:
+                continue  # Another import of the same source was first: look again.
+        raise ImportRefused("other imports of this source kept coming first; import it again")
+
+    def _recognise(self, job: _Job) -> Importer | NativeBundle:
+        file, size = job.file, job.size
+        if size == 0:
+            raise ImportRefused("the file is empty (0 bytes)", where="byte 0", reason="empty")
+        file.seek(0)
+        head = file.read(_HEAD_BYTES)
+        document.recognise_foreign_bytes(head)
+        if not head.strip() and size <= _HEAD_BYTES:
+            raise ImportRefused(
+                "the file is empty: it holds only white space", where="byte 0", reason="empty"
+            )
+        if size > IMPORT_VALUE_BYTES_MAX:
+            document.refuse_long_lines(file, size, lambda done: job.progress(done, size, 0))
+        file.seek(max(0, size - _TAIL_BYTES))
+        found = registry.recognise(head, file.read(_TAIL_BYTES), job.report.path)
+        file.seek(0)
+        if found is None:
+            raise ImportRefused(
+                "its format is not known to this version, which reads: "
+                + "; ".join(registry.titles()),
+                where="line 1",
+                line=1,
+                around=document.printable(head[:60]),
+                reason="unknown_format",
+            )
+        importer, sniff = found
+        job.report.format, job.report.format_why = importer.title, sniff.reason
+        return importer
+
+    # --- foreign formats ---------------------------------------------------------------------
+
+    def _import(
+        self, job: _Job, importer: Importer, parsed: Parsed, source_id: str, digest: str
+    ) -> None:
+        known = self.store.import_by_reading(self.tenant, importer.name, digest)
+        if known is None or known.version != importer.version:
+            known = self.store.import_source(
+                self.tenant, _stored_id(importer.name, importer.version, source_id)
+            )
+        key_id = _given_id(known) if known is not None else source_id
+        kept = self._kept(known)
+        try:
+            built = parsed.build(key_id, kept)
+        except IntegrityConflict as error:
+            assert known is not None
+            self._keep_incident(job.report, parsed, key_id, known)
+            raise error
+        job.report.findings = built.findings
+        job.refuse_if_changed(digest)
+        source = self._source(job, built, known, key_id=key_id, digest=digest)
+        trajectory = self._commit(job, built, source, known)
+        job.report.trajectories[:] = [trajectory]
+        job.report.outcome = trajectory.outcome
+
+    def _source(
+        self, job: _Job, built: Built, known: ImportSource | None, *, key_id: str, digest: str
+    ) -> ImportSource:
+        """What to remember of this reading."""
+        segments = known.segments if known is not None else ()
+        if built.segment is not None:
+            blob = digest_text(sha256(built.segment))
+            segments += (SourceSegment(blob, len(built.segment), built.segment_items),)
+        return ImportSource(
+            source_id=_stored_id(built.importer, built.version, key_id),
+            importer=built.importer,
+            version=built.version,
+            trajectory_id=built.trajectory_id,
+            name=job.report.path,
+            reading_digest=digest,
+            reading_length=job.size,
+            segments=segments,
+            state=dict(built.state) | {"source": key_id},
+        )
+
+    def _kept(self, known: ImportSource | None) -> tuple[Kept, ...]:
+        if known is None:
+            return ()
+        return tuple(
+            Kept(self.blobs.read(self.tenant, part.blob), part.blob, part.items)
+            for part in known.segments
+        )
+
+    def _commit(
+        self, job: _Job, built: Built, source: ImportSource, known: ImportSource | None
+    ) -> TrajectoryReport:
+        """Store what is new; HeadMoved if somebody else was first."""
+        identity = built.trajectory_id
+        if known is not None:
+            self._check_known(built)
+        fresh = built.events[built.known :]
+        if not fresh:
+            head = self.store.head(self.tenant, identity)
+            return TrajectoryReport(
+                id=identity,
+                title=built.title,
+                outcome="unchanged",
+                events=head.sequence_number,
+                appended=0,
+                head=head.sequence_number,
+                chain=digest_text(head.chain),
+            )
+        prepared = []
+        for number, one in enumerate(fresh, 1):
+            prepared.append(prepare(identity, one.event, one.payload))
+            if number % 1000 == 0:
+                job.progress(job.size, job.size, number)
+        bodies = [one.blob for one in fresh if one.blob is not None]
+        if built.segment is not None:
+            bodies.append(built.segment)
+        self.blobs.put_many(self.tenant, bodies)
+        ack = self._append(identity, tuple(prepared), source, built.known, first=known is None)
+        job.progress(job.size, job.size, len(fresh))
+        fresh_count = sum(1 for one in ack.duplicates if not one)
+        return TrajectoryReport(
+            id=identity,
+            title=built.title,
+            outcome="unchanged" if not fresh_count else "imported" if known is None else "appended",
+            events=ack.sequence_numbers[-1],
+            appended=fresh_count,
+            head=ack.head,
+            chain=digest_text(ack.chain),
+        )
+
+    def _check_known(self, built: Built) -> None:
+        """The events derived again from the kept originals are the ones that are stored."""
+        head = self.store.head(self.tenant, built.trajectory_id)
+        if head.sequence_number > built.known:
+            raise HeadMoved("another import of this source was first")
+        stored = self.store.events(
+            self.tenant, built.trajectory_id, after=built.known - 1, upto=built.known, limit=1
+        )
+        again = built.events[built.known - 1]
+        digest = prepare(built.trajectory_id, again.event, again.payload).digest
+        if not stored or stored[0].digest != digest:
+            raise IntegrityConflict(
+                "the kept originals no longer give the events that were stored from them; nothing "
+                "was imported",
+                where=f"event {built.known}",
+                trajectory_id=built.trajectory_id,
+            )
+
+    def _append(
+        self,
+        identity: str,
+        prepared: tuple[Prepared, ...],
+        source: ImportSource,
+        head: int,
+        *,
+        first: bool,
+    ) -> Ack:
+        request = sha256(canonical([source.source_id, source.reading_digest, head])).hex()[:40]
+        command = AppendCommand(
+            tenant=self.tenant,
+            trajectory_id=identity,
+            issuer="importer",
+            door="import",
+            request_id=f"import.{request}",
+            events=prepared,
+            expected_head=head,
+            source=source,
+        )
+        while True:
+            created = None
+            if first:
+                created = self.store.create(
+                    CreateCommand(
+                        tenant=self.tenant,
+                        trajectory_id=identity,
+                        standing="imported",
+                        issuer="importer",
+                        request_id=f"import.{identity}",
+                        request_digest=sha256(identity.encode()),
+                    )
+                )
+            # Queued behind the creation without waiting: both go into one group where they can.
+            appended = self.store.append(command)
+            try:
+                if created is not None:
+                    created.result()
+                return appended.result()
+            except Busy:
+                time.sleep(_BUSY_SECONDS)
+
+    def _keep_incident(
+        self,
+        report: Report,
+        parsed: Parsed,
+        key_id: str,
+        known: ImportSource,
+    ) -> None:
+        """Offer the store the first event that differs: its refusal keeps the incident."""
+        head = self.store.head(self.tenant, known.trajectory_id)
+        report.trajectories[:] = [
+            TrajectoryReport(
+                id=known.trajectory_id,
+                title=known.name,
+                outcome="conflict",
+                events=head.sequence_number,
+                appended=0,
+                head=head.sequence_number,
+                chain=digest_text(head.chain),
+            )
+        ]
+        offered = self._first_difference(parsed.build(key_id, ()), known.trajectory_id)
+        if offered is None:
+            return
+        command = AppendCommand(
+            tenant=self.tenant,
+            trajectory_id=known.trajectory_id,
+            issuer="importer",
+            door="import",
+            request_id=f"import.conflict.{sha256(offered.digest).hex()[:20]}",
+            events=(offered,),
+        )
+        try:
+            self.store.append(command).result()
+        except IntegrityConflict:
+            return
+
+    def _first_difference(self, built: Built, trajectory_id: str) -> Prepared | None:
+        """The first event of a reading whose payload is not the stored one, without its refs."""
+        at = 0
+        for start in range(0, len(built.events), 500):
+            for one in built.events[start : start + 500]:
+                stored = self.store.event_by_id(self.tenant, trajectory_id, one.event.event_id)
+                if stored is None:
+                    continue
+                at = stored.sequence_number
+                bare: NewEvent = _without_refs(one.event)
+                offered = prepare(trajectory_id, bare, one.payload)
+                if offered.payload_digest != stored.payload_digest:
+                    return offered
+        return (
+            None
+            if at == 0
+            else prepare(
+                trajectory_id, _without_refs(built.events[0].event), built.events[0].payload
+            )
+        )
+
+    # --- our own bundles ---------------------------------------------------------------------
+
+    def _install(self, job: _Job, importer: NativeBundle) -> None:
+        if job.opened is None:
+            self._install_private(job, importer, job.file)
+            return
+        # Two passes must see the same bytes, so a file of somebody else's is copied first.
+        with tempfile.TemporaryFile(dir=self.spool) as private:
+            job.file.seek(0)
+            while chunk := job.file.read(MIB):
+                private.write(chunk)
+            private.flush()
+            job.refuse_if_changed(files.digest_of(private))
+            self._install_private(job, importer, private)
+
+    def _install_private(self, job: _Job, importer: NativeBundle, file: BinaryIO) -> None:
+        report = job.report
+        trajectory, lines = importer.install(
+            self.store,
+            self.blobs,
+            self.tenant,
+            file,
+            job.size,
+            findings=report.findings,
+            progress=job.progress,
+        )
+        report.trajectories[:] = [trajectory]
+        report.outcome, report.lines_read = trajectory.outcome, lines
+        report.items = trajectory.events
+
+
+def _stored_id(importer: str, version: int, source_id: str) -> str:
+    """The key of the source row: another importer or version is another source."""
+    return f"{importer}/{version}:{source_id}"
+
+
+def _given_id(known: ImportSource) -> str:
+    return known.state["source"]
+
+
+def _without_refs(event: NewEvent) -> NewEvent:
+    return NewEvent(
+        event_id=event.event_id,
+        type=event.type,
+        schema_version=event.schema_version,
+        payload=event.payload,
+        payload_ref=event.payload_ref,
+        occurred_at=event.occurred_at,
+        step=event.step,
+        operation_id=event.operation_id,
+        attempt_id=event.attempt_id,
+        invocation_id=event.invocation_id,
+    )
