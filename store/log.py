@@ -45,6 +45,7 @@ from store.writer import Writer, settle_error
 _KEYS_CACHED_MAX = 100_000
 _COMMAND_BYTES = 300
 _PAGE = 1_000
+_IDS_PER_QUERY = 500
 
 
 class SqliteRecoveryStore:
@@ -251,6 +252,24 @@ class SqliteRecoveryStore:
         return self._where(
             (tenant, trajectory_id), "operation_id = ?", operation_id, upto=upto, limit=limit
         )
+
+    def operations_begun(
+        self, tenant: str, trajectory_id: str, operation_ids: frozenset[str], *, upto: int
+    ) -> frozenset[str]:
+        begun: set[str] = set()
+        ids = sorted(operation_ids)
+        with self._readers.use() as connection:
+            key = self._key(connection, tenant, trajectory_id)
+            for start in range(0, len(ids), _IDS_PER_QUERY):
+                some = ids[start : start + _IDS_PER_QUERY]
+                found = connection.execute(
+                    "SELECT DISTINCT operation_id FROM events INDEXED BY events_by_operation "
+                    f"WHERE trajectory_key = ? AND operation_id IN ({', '.join('?' * len(some))}) "
+                    "AND position <= ?",
+                    (key, *some, (key << SEQUENCE_BITS) + _bounded(upto)),
+                ).fetchall()
+                begun.update(row[0] for row in found)
+        return frozenset(begun)
 
     def invocation_events(
         self,

@@ -290,6 +290,12 @@ class RecoveryStore(Protocol):
         upto: int | None = None,
         limit: int = 200,
     ) -> list[Event]: ...
+    def operations_begun(
+        self, tenant: str, trajectory_id: str, operation_ids: frozenset[str], *, upto: int
+    ) -> frozenset[str]:
+        """Those of these operation ids that an event with sequence_number <= upto states."""
+        ...
+
     def neighbour(
         self,
         tenant: str,

@@ -61,7 +61,7 @@ _ROWS = msgspec.json.Decoder(list[Row])
 _ENTITY = {kind: msgspec.json.Decoder(type_) for kind, type_ in KINDS.items()}
 _ENCODER = msgspec.json.Encoder(order="deterministic")
 #: Rows of parsed segments kept for further look-ups; a row is some 300 bytes.
-_PARSED_ROWS_MAX = 100_000
+_PARSED_ROWS_MAX = 60_000
 
 Entity = TypeVar("Entity")
 
@@ -103,6 +103,15 @@ class Segments:
             _, dropped = self._parsed.popitem(last=False)
             self._parsed_rows -= len(dropped)
         return index
+
+    def find(self, refs: Iterable[SegmentRef], kind: str, key: str) -> Any:
+        """The newest row of a key as its entity, None if no segment of `refs` has one."""
+        for ref in refs:
+            if kind in ref.kinds:
+                raw = self.index(ref.digest).get((kind, key))
+                if raw is not None:
+                    return _ENTITY[kind].decode(raw)
+        return None
 
     def put(self, rows: list[tuple[str, str, Any]]) -> str:
         """Make a segment of these rows, entities or raw; its digest."""
@@ -172,14 +181,9 @@ class ArchiveDraft:
 
     def find(self, kind: str, key: str, type_: type[Entity]) -> Entity | None:
         """The newest archived row of a key."""
-        for ref in self.refs:
-            if kind in ref.kinds:
-                raw = self.segments.index(ref.digest).get((kind, key))
-                if raw is not None:
-                    entity = _ENTITY[kind].decode(raw)
-                    assert isinstance(entity, type_)
-                    return entity
-        return None
+        entity = self.segments.find(self.refs, kind, key)
+        assert entity is None or isinstance(entity, type_)
+        return entity
 
     def close_window(self, boundary: int, rows: list[tuple[str, str, Any]]) -> None:
         """Write the window that ends at `boundary`: these rows, and what has been quiet."""

@@ -165,16 +165,16 @@ def control_changed(draft: Draft, event: Event, payload: control_events.ControlC
     """A control change may name who settles what is unsettled; it settles nothing itself."""
     if not payload.owners:
         return
+    operations = draft.operations
     for operation_id, owner in sorted(payload.owners.items()):
-        operation = take(draft, operation_id)
+        operation = operations.open.get(operation_id)
+        if operation is None and operations.spilled:
+            operation = take_spilled(draft, operation_id)
         if operation is not None:
-            put(
-                draft,
-                replace(
-                    operation,
-                    last_sequence=event.sequence_number,
-                    settlement_owner=cut.text(owner),
-                ),
+            operations.open[operation_id] = replace(
+                operation,
+                last_sequence=event.sequence_number,
+                settlement_owner=cut.text(owner),
             )
 
 
@@ -295,12 +295,27 @@ def take(draft: Draft, operation_id: str) -> Operation | None:
         if operation is None:
             return None
         if not operation.closed:
-            operations.spilled -= 1
-            operations.spilled_unsettled -= operation.unsettled
+            _unspill(draft, operation)
             return operation
     assert operation.outcome is not None
     operations.by_outcome[operation.outcome] -= 1
     return operation
+
+
+def take_spilled(draft: Draft, operation_id: str) -> Operation | None:
+    """Take an open operation out of the archive; None if it lies there closed or not at all."""
+    if operation_id in draft.archive.operations:
+        return None
+    operation = draft.archive.find(archive.OPERATION, operation_id, Operation)
+    if operation is None or operation.closed:
+        return None
+    _unspill(draft, operation)
+    return operation
+
+
+def _unspill(draft: Draft, operation: Operation) -> None:
+    draft.operations.spilled -= 1
+    draft.operations.spilled_unsettled -= operation.unsettled
 
 
 def put(draft: Draft, operation: Operation) -> None:

@@ -110,6 +110,14 @@ class Fold:
         self._draft.archive.earlier = earlier
         self._draft.archive.closed_here.clear()
 
+    def held_operations(self) -> Container[str]:
+        """Ids of the operations held by value, which no look-up concerns."""
+        return {**self._draft.operations.open, **self._draft.archive.operations}
+
+    def archives(self, kind: str) -> bool:
+        """Whether some segment has rows of this kind."""
+        return any(kind in ref.kinds for ref in self._draft.archive.refs)
+
     def record(self) -> TrajectoryRecord:
         """The record at the present boundary."""
         return self._draft.freeze()

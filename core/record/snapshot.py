@@ -59,3 +59,8 @@ def unseal(sealed: bytes, chain: bytes, reducer_version: int) -> TrajectoryRecor
     if sha256(chain, data) != sealed[:_SEAL_BYTES]:
         raise CorruptAt("a stored snapshot does not match its seal")
     return decode(data, reducer_version)
+
+
+def counts(record: TrajectoryRecord) -> bytes:
+    """Events by type up to the boundary, as JSON: what a ribbon needs without the record."""
+    return _ENCODER.encode(record.event_counts)
