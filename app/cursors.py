@@ -9,6 +9,7 @@ from typing import Any
 import orjson
 
 from core.errors import InvalidInput
+from core.limits import INTEGER_MAX
 
 
 def cursor(key: tuple[object, str] | None) -> str | None:
@@ -28,6 +29,7 @@ def key_of(text: str | None) -> tuple[object, str] | None:
     except (binascii.Error, ValueError) as error:
         raise InvalidInput("the cursor is not one of this service's", field="after") from error
     plain = isinstance(value, list) and len(value) == 2 and isinstance(value[1], str)
-    if not plain or not isinstance(value[0], str | int | None):
+    known = plain and isinstance(value[0], str | int | None)
+    if not known or (isinstance(value[0], int) and abs(value[0]) > INTEGER_MAX):
         raise InvalidInput("the cursor is not one of this service's", field="after")
     return value[0], value[1]

@@ -57,4 +57,4 @@ SequencePath = Annotated[
 
 def upload_folder(parts: Parts) -> FilePath:
     """Where bodies wait that are too large to hold: on the data folder's own disk."""
-    return parts.folder / "tmp"
+    return parts.uploads

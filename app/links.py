@@ -124,6 +124,11 @@ def api_verify(trajectory_id: str) -> str:
     return f"{api_trajectory(trajectory_id)}/verify"
 
 
+def api_verify_all() -> str:
+    """Re-derive digests and chain of every trajectory, streamed."""
+    return "/v1/verify"
+
+
 def api_ledger(trajectory_id: str | None = None, **query: object) -> str:
     """Refused writes and incidents."""
     if trajectory_id is None:

@@ -19,7 +19,7 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import Scope
 
 from app import auth, docs_pages, errors, openapi, wiring
-from app.api import bodies, blobs, events, history, imports, service, trajectories
+from app.api import blobs, bodies, events, history, imports, service, trajectories
 from app.guards import Guard
 from app.jobs import ImportJobs
 from app.pages import ROUTERS
@@ -59,7 +59,9 @@ def create_app(
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-        opened = parts or await asyncio.to_thread(wiring.open_parts, settings)
+        opened = parts
+        if opened is None:
+            opened = await asyncio.to_thread(wiring.open_parts, settings)
         jobs = ImportJobs(opened.import_upload, opened.clock)
         app.state.parts, app.state.jobs = opened, jobs
         watch = asyncio.create_task(_watch(opened, stop))

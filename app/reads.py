@@ -156,6 +156,19 @@ def _verified(runtime: Runtime, who: Principal, trajectory_id: str, last: int) -
     }
 
 
+def verified_all(runtime: Runtime, who: Principal) -> Iterator[Wire]:
+    """The same for every trajectory of the tenant, each with its own `{done}`; then the sum."""
+    after, trajectories, findings = "", 0, 0
+    while heads := runtime.heads(who, after=after):
+        for head in heads:
+            for step in verified(runtime, who, head.trajectory_id):
+                findings += int(step.get("findings", 0))
+                yield step
+            trajectories += 1
+        after = heads[-1].trajectory_id
+    yield {"all_done": True, "trajectories": trajectories, "findings": findings}
+
+
 def audited(steps: Iterable[Finding | str]) -> Iterator[Wire]:
     """Every stored invariant: `{progress}`, `{finding}`, at last `{done}`."""
     findings = 0

@@ -53,15 +53,12 @@ class BoundedHttp(HttpToolsProtocol):
     def on_message_begin(self) -> None:
         self._in_head = True
         self._head_bytes = 0
-        super().on_message_begin()  # type: ignore[no-untyped-call]
+        super().on_message_begin()
 
     def on_headers_complete(self) -> None:
         self._in_head = False
         self._head_timer.cancel()
-        super().on_headers_complete()  # type: ignore[no-untyped-call]
-
-    def on_response_complete(self) -> None:
-        super().on_response_complete()  # type: ignore[no-untyped-call]
+        super().on_headers_complete()
 
     def _head_late(self) -> None:
         if self._in_head and not self.transport.is_closing():

@@ -66,6 +66,10 @@ class Settings(BaseSettings):
     domain: Domain = Field(
         default="host", description="failure domain an acknowledgement names: process or host"
     )
+    allow_unsafe_filesystem: bool = Field(
+        default=False,
+        description="use a file system that cannot keep the domain's promise; pages say so",
+    )
     allowed_hosts: Annotated[tuple[str, ...], NoDecode] = Field(
         default=(), description="further Host names this server answers to, comma separated"
     )

@@ -102,12 +102,14 @@ def import_stream(
     name: str,
     stream: BinaryIO,
     *,
+    identity: str | None = None,
     progress: Progress = no_progress,
     spool: Path | None = None,
 ) -> Report:
     """Import one upload, copied to a private file first; `name` is what its sender calls it.
 
-    Two uploads of one name with different tasks are two trajectories.
+    Two uploads of one name with different tasks are two trajectories. `identity` is the source id
+    of a sender that knows the file's path: the same as if the path had been imported here.
     """
     importing = _Importing(store, blobs, tenant, spool or _spool_of(store))
     shown = files.show(name)
@@ -118,7 +120,7 @@ def import_stream(
             report = Report(path=shown)
             report.refused.append(Refusal.of(error))
             return report
-        return importing.run(shown, private, identity=None, opened=None, progress=progress)
+        return importing.run(shown, private, identity=identity, opened=None, progress=progress)
 
 
 def _spool_of(store: RecoveryStore) -> Path | None:

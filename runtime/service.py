@@ -31,8 +31,8 @@ from core.ids import trajectory_id as parse_trajectory_id
 from core.instants import Instant, from_datetime
 from core.limits import ACK_SECONDS_MAX, EVENTS_PER_APPEND_MAX, PAGE_ROWS_MAX, PAYLOAD_BYTES_MAX
 from core.principal import Principal
-from core.record.difference import Difference, difference
-from runtime.time_travel import RecordView, record_at
+from core.record.difference import Difference
+from runtime.time_travel import RecordView, of_store
 from store.ports import (
     Ack,
     AppendCommand,
@@ -100,6 +100,7 @@ class Runtime:
         self.blobs = blobs
         self.projections = projections
         self.clock = clock
+        self.time_travel = of_store(store, blobs, projections)
 
     def create(
         self,
@@ -249,13 +250,15 @@ class Runtime:
         """Head of one trajectory; NotFound if this tenant has none of that id."""
         return self.store.head(who.tenant, trajectory_id)
 
+    def heads(self, who: Principal, *, after: str = "", limit: int = 1000) -> Sequence[Head]:
+        """Heads of this tenant by trajectory id, beyond `after`."""
+        return self.store.heads(who.tenant, after=after, limit=limit)
+
     def record_at(
         self, who: Principal, trajectory_id: str, boundary: int | None = None
     ) -> RecordView:
         """The record at `boundary` (None: the head); NotFound beyond the head."""
-        return record_at(
-            self.store, self.blobs, self.projections, who.tenant, trajectory_id, boundary
-        )
+        return self.time_travel.record_at(who.tenant, trajectory_id, boundary)
 
     def events(
         self,
@@ -318,9 +321,7 @@ class Runtime:
 
     def difference(self, who: Principal, trajectory_id: str, a: int, b: int) -> Difference:
         """What differs between the records at boundaries a and b, as paths with old and new."""
-        before = self.record_at(who, trajectory_id, a)
-        after = self.record_at(who, trajectory_id, b)
-        return difference(before.record, after.record)
+        return self.time_travel.difference(who.tenant, trajectory_id, a, b)
 
     def neighbour(
         self,

@@ -1,4 +1,4 @@
-"""Blobs over HTTP: put by digest or without, read as a download. A digest grants nothing (BLB-2)."""
+"""Blobs over HTTP: put with or without a digest, read as a download; a digest grants nothing."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import hashlib
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path as FilePath
-from typing import IO, Annotated, BinaryIO
+from typing import IO, Annotated, BinaryIO, cast
 
 from fastapi import APIRouter, Path, Request, Response
 from starlette.concurrency import run_in_threadpool
@@ -14,7 +14,7 @@ from starlette.responses import StreamingResponse
 
 from app.api import answers
 from app.api.events import BINARY, download_headers
-from app.deps import PartsDep, ReaderDep, RuntimeDep, WriterDep, upload_folder
+from app.deps import PartsDep, ReaderDep, RuntimeDep, WriterDep
 from app.errors import HttpRefused
 from core.canonical import DIGEST_PATTERN, DIGEST_PREFIX
 from core.errors import InvalidInput
@@ -44,7 +44,7 @@ async def put(
     digest: DigestPath, request: Request, who: WriterDep, runtime: RuntimeDep, parts: PartsDep
 ) -> Response:
     """Store bytes under the digest the caller computed; the whole body is read and hashed."""
-    with _spool(upload_folder(parts)) as body:
+    with _spool(parts.uploads) as body:
         found = await receive(request, body)
         if found != digest:
             raise InvalidInput(
@@ -64,14 +64,14 @@ async def put(
 )
 async def post(request: Request, who: WriterDep, runtime: RuntimeDep, parts: PartsDep) -> Response:
     """Store bytes under the digest the service computes."""
-    with _spool(upload_folder(parts)) as body:
+    with _spool(parts.uploads) as body:
         await receive(request, body)
         ref = await run_in_threadpool(runtime.put_blob, who, body, limit=BLOB_BYTES_MAX)
     return answers.json({"digest": ref.digest, "length": ref.length}, 201)
 
 
 def _spool(folder: FilePath) -> BinaryIO:
-    return tempfile.SpooledTemporaryFile(max_size=MIB, dir=folder)  # type: ignore[return-value]
+    return cast(BinaryIO, tempfile.SpooledTemporaryFile(max_size=MIB, dir=str(folder)))
 
 
 async def receive(request: Request, body: IO[bytes]) -> str:

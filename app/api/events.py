@@ -96,6 +96,7 @@ def read(
     trajectory_id: TrajectoryPath,
     who: ReaderDep,
     runtime: RuntimeDep,
+    *,
     after: Annotated[int, Query(ge=0, le=INTEGER_MAX, description="events beyond this")] = 0,
     upto: Annotated[int | None, Query(ge=0, le=INTEGER_MAX, description="and up to this")] = None,
     limit: Annotated[int, Query(ge=1, le=EVENTS_PAGE_MAX)] = EVENTS_PAGE_MAX,

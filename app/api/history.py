@@ -72,6 +72,18 @@ def verify(
 
 
 @router.get(
+    "/verify",
+    operation_id="verify_all",
+    response_class=StreamingResponse,
+    responses={**answers.problems(), **_LINES},
+)
+def verify_all(who: ReaderDep, runtime: RuntimeDep) -> Response:
+    """The same for every trajectory, each with its `{done}`; at last `{all_done}`."""
+    steps = reads.verified_all(runtime, who)
+    return StreamingResponse((wire.jsonl(step) for step in steps), media_type=answers.JSONL)
+
+
+@router.get(
     _ONE + "/export",
     operation_id="export",
     response_class=StreamingResponse,
@@ -101,6 +113,7 @@ def trajectory_ledger(
     trajectory_id: TrajectoryPath,
     who: ReaderDep,
     runtime: RuntimeDep,
+    *,
     after: LedgerAfter = 0,
     limit: LedgerLimit = 200,
 ) -> Response:

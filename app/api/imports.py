@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
+from dataclasses import dataclass
 from pathlib import Path as FilePath
 from typing import Annotated, Any
 
@@ -16,10 +17,13 @@ from app import errors, links
 from app.api import answers
 from app.api.blobs import CHUNK_BYTES, receive
 from app.api.events import BINARY
-from app.deps import ImporterDep, JobsDep, PartsDep, upload_folder
+from app.deps import ImporterDep, JobsDep, PartsDep
 from app.errors import HttpRefused
 from app.jobs import ImportFile, Job
+from core.canonical import DIGEST_PATTERN
+from core.errors import ImportRefused
 from core.limits import IMPORT_FILES_MAX
+from ingest.base import Report
 
 router = APIRouter(prefix="/v1/imports", tags=["imports"])
 
@@ -89,30 +93,42 @@ async def upload(
     who: ImporterDep,
     jobs: JobsDep,
     parts: PartsDep,
+    *,
     name: Annotated[str, Query(max_length=NAME_CHARS_MAX, description="of a raw body")] = "upload",
     source: Annotated[
         str | None,
         Query(max_length=SOURCE_CHARS_MAX, description="what a raw body is remembered as"),
+    ] = None,
+    digest: Annotated[
+        str | None,
+        Query(pattern=DIGEST_PATTERN, description="of a raw body, as its sender read it first"),
     ] = None,
 ) -> Response:
     """Queue an import. A raw body is one file; multipart/form-data carries several.
 
     The same `source` again, grown, appends what is new.
     """
-    files = await uploaded(request, upload_folder(parts), name, source)
+    files = await uploaded(request, parts.uploads, ImportName(name, source, digest))
     job = jobs.submit(who, files)
     return answers.json(wire(job, request), 202, {"Location": links.api_import_job(job.job_id)})
 
 
-async def uploaded(
-    request: Request, folder: FilePath, name: str, source: str | None
-) -> list[ImportFile]:
+@dataclass(frozen=True, slots=True)
+class ImportName:
+    """What the sender of a raw body says of it."""
+
+    name: str
+    source: str | None = None
+    digest: str | None = None
+
+
+async def uploaded(request: Request, folder: FilePath, named: ImportName) -> list[ImportFile]:
     """The files of an upload, on disk; removed again on any error."""
     kept: list[ImportFile] = []
     try:
         kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
         if kind != "multipart/form-data":
-            kept.append(await _raw(request, folder, name, source))
+            kept.append(await _raw(request, folder, named))
             return kept
         async with request.form(max_files=IMPORT_FILES_MAX, max_fields=8) as form:
             for part in form.getlist("files"):
@@ -127,16 +143,23 @@ async def uploaded(
     return kept
 
 
-async def _raw(request: Request, folder: FilePath, name: str, source: str | None) -> ImportFile:
+async def _raw(request: Request, folder: FilePath, named: ImportName) -> ImportFile:
     handle, path = tempfile.mkstemp(prefix="import-", dir=folder)
     try:
         with os.fdopen(handle, "w+b") as body:
-            await receive(request, body)
+            found = await receive(request, body)
             size = body.seek(0, os.SEEK_END)
+        if named.digest is not None and named.digest != found:
+            raise ImportRefused(
+                "the file changed while it was sent, so nothing of it was imported; import it "
+                "again when its writer has finished",
+                where="the whole file",
+                reason="changed",
+            )
     except BaseException:
         FilePath(path).unlink(missing_ok=True)
         raise
-    return ImportFile(name, FilePath(path), size, source=source)
+    return ImportFile(named.name, FilePath(path), size, source=named.source)
 
 
 def _copy(part: UploadFile, folder: FilePath) -> ImportFile:
@@ -201,6 +224,10 @@ def _file(file: ImportFile, request: Request) -> dict[str, Any]:
         "state": file.state,
         "read_bytes": file.read_bytes,
         "events": file.events,
-        "report": file.report.document() if file.report is not None else None,
+        "report": _report(file.report) if file.report is not None else None,
         "problem": failed,
     }
+
+
+def _report(report: Report) -> dict[str, Any]:
+    return {**report.document(), "ok": report.ok}

@@ -74,10 +74,11 @@ def readyz(runtime: RuntimeDep) -> Response:
 
 def not_ready(stats: GroupStats, facts: StoreFacts) -> list[str]:
     """Why the store takes no writes; empty if it does. Codes only: anybody may ask."""
-    reasons = []
+    reasons: list[str] = []
     if stats.state != "open":
         reasons.append(stats.state)
-    if not facts.verified:
+    # A warning was allowed by the owner, and is shown; anything else breaks the promise.
+    if any(not check.ok and not check.warning for check in facts.checks):
         reasons.append("domain_not_verified")
     return reasons
 

@@ -1,0 +1,247 @@
+"""What a command works on: the server that owns the data folder, or the store itself.
+
+INVARIANTS
+1. While a server owns the folder every command goes through its API; with none the command opens
+   the store itself. The user chooses neither, except by `--server`.
+2. Both ways answer with the same wire forms (app.reads) and the same errors.
+3. A command that finds the folder owned by another command waits for it, within `WAIT_SECONDS`.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, BinaryIO, Protocol
+
+from app import links, lockfile, reads, wire
+from app.lockfile import Owner
+from app.remote import Progress, Remote
+from app.settings import Settings
+from app.wiring import Parts, open_parts, version
+from core.errors import ImportRefused, NotFound, StoreStopped
+from core.ids import tenant
+from core.limits import IMPORT_BYTES_MAX
+from core.principal import Principal
+from ingest.base import Refusal, Report
+from ingest.files import OpenedFile, Skipped, show, walk
+
+Wire = dict[str, Any]
+WAIT_SECONDS = 60.0
+_POLL_SECONDS = 0.1
+COMMAND_ROLES = frozenset({"read", "write", "import", "operate"})
+
+
+class Backend(Protocol):
+    """The reads and the import that commands need."""
+
+    def list_page(
+        self, *, sort: str, descending: bool, after: str | None, limit: int, filters: Wire
+    ) -> Wire: ...
+    def record(self, trajectory_id: str, boundary: int | None) -> Wire: ...
+    def trajectory(self, trajectory_id: str) -> Wire: ...
+    def event(self, trajectory_id: str, sequence_number: int) -> Wire: ...
+    def difference(self, trajectory_id: str, a: int, b: int) -> Wire: ...
+    def verify(self, trajectory_id: str | None) -> Iterator[Wire]: ...
+    def audit(self) -> Iterator[Wire]: ...
+    def export(self, trajectory_id: str, out: BinaryIO) -> None: ...
+    def facts(self) -> Wire: ...
+    def import_path(self, path: str, progress: Progress) -> Iterator[Wire]: ...
+
+
+class Local:
+    """The store, opened by this process."""
+
+    def __init__(self, parts: Parts) -> None:
+        self.parts = parts
+        self.runtime = parts.runtime
+        self.who = Principal(tenant(parts.settings.tenant), "command-line", COMMAND_ROLES)
+
+    def list_page(
+        self, *, sort: str, descending: bool, after: str | None, limit: int, filters: Wire
+    ) -> Wire:
+        return reads.list_page(
+            self.runtime,
+            self.who,
+            sort=sort,
+            descending=descending,
+            after=after,
+            limit=limit,
+            filters=filters,
+        )
+
+    def record(self, trajectory_id: str, boundary: int | None) -> Wire:
+        found = reads.record(self.runtime, self.who, trajectory_id, boundary)
+        return wire.settled(found)  # type: ignore[no-any-return]
+
+    def trajectory(self, trajectory_id: str) -> Wire:
+        return reads.trajectory(self.runtime, self.who, trajectory_id)
+
+    def event(self, trajectory_id: str, sequence_number: int) -> Wire:
+        found = reads.event(self.runtime, self.who, trajectory_id, sequence_number)
+        return wire.settled(found)  # type: ignore[no-any-return]
+
+    def difference(self, trajectory_id: str, a: int, b: int) -> Wire:
+        found = reads.difference(self.runtime, self.who, trajectory_id, a, b)
+        return wire.settled(found)  # type: ignore[no-any-return]
+
+    def verify(self, trajectory_id: str | None) -> Iterator[Wire]:
+        if trajectory_id is None:
+            return reads.verified_all(self.runtime, self.who)
+        return reads.verified(self.runtime, self.who, trajectory_id)
+
+    def audit(self) -> Iterator[Wire]:
+        return reads.audited(self.parts.audit())
+
+    def export(self, trajectory_id: str, out: BinaryIO) -> None:
+        for chunk in self.parts.export_chunks(self.who, trajectory_id):
+            out.write(chunk)
+
+    def facts(self) -> Wire:
+        return reads.facts(self.runtime, self.who, version())
+
+    def import_path(self, path: str, progress: Progress) -> Iterator[Wire]:
+        for report in self.parts.import_path(self.who, path, progress):
+            yield _document(report)
+
+
+class Served:
+    """The server that owns the store."""
+
+    def __init__(self, remote: Remote) -> None:
+        self.remote = remote
+
+    def list_page(
+        self, *, sort: str, descending: bool, after: str | None, limit: int, filters: Wire
+    ) -> Wire:
+        return self.remote.get(
+            links.api_trajectories(),
+            sort=sort,
+            direction="desc" if descending else "asc",
+            after=after,
+            limit=limit,
+            **filters,
+        )
+
+    def record(self, trajectory_id: str, boundary: int | None) -> Wire:
+        at = "head" if boundary is None else boundary
+        return self.remote.get(links.api_record(trajectory_id, at))
+
+    def trajectory(self, trajectory_id: str) -> Wire:
+        return self.remote.get(links.api_trajectory(trajectory_id))
+
+    def event(self, trajectory_id: str, sequence_number: int) -> Wire:
+        return self.remote.get(links.api_event(trajectory_id, sequence_number))
+
+    def difference(self, trajectory_id: str, a: int, b: int) -> Wire:
+        return self.remote.get(links.api_difference(trajectory_id, a, b))
+
+    def verify(self, trajectory_id: str | None) -> Iterator[Wire]:
+        if trajectory_id is None:
+            return self.remote.lines(links.api_verify_all())
+        return self.remote.lines(links.api_verify(trajectory_id))
+
+    def audit(self) -> Iterator[Wire]:
+        return self.remote.lines(links.api_audit())
+
+    def export(self, trajectory_id: str, out: BinaryIO) -> None:
+        self.remote.save(links.api_export(trajectory_id), out)
+
+    def facts(self) -> Wire:
+        return self.remote.get(links.api_facts())
+
+    def import_path(self, path: str, progress: Progress) -> Iterator[Wire]:
+        try:
+            for found in walk(path):
+                if isinstance(found, Skipped):
+                    refused = [Refusal(found.name, found.why)]
+                    yield _document(Report(found.name, outcome="skipped", refused=refused))
+                    continue
+                with found.file:
+                    yield self._upload(found, progress)
+        except ImportRefused as error:
+            yield _document(Report(show(path), refused=[Refusal.of(error)]))
+
+    def _upload(self, opened: OpenedFile, progress: Progress) -> Wire:
+        if opened.size > IMPORT_BYTES_MAX:
+            error = ImportRefused(
+                f"a server takes files of at most {IMPORT_BYTES_MAX:,} bytes; stop it and import "
+                "this one by itself",
+                where="the whole file",
+            )
+            return _document(Report(opened.name, refused=[Refusal.of(error)]))
+        try:
+            report = self.remote.import_file(opened, progress)
+        except ImportRefused as error:
+            return _document(Report(opened.name, refused=[Refusal.of(error)]))
+        return {**report, "path": opened.name}
+
+
+def _document(report: Report) -> Wire:
+    return {**report.document(), "ok": report.ok}
+
+
+@contextmanager
+def connect(settings: Settings, server: str | None, *, write: bool) -> Iterator[Backend]:
+    """The backend a command shall use; `write` for one that appends or keeps projections.
+
+    Raises StoreStopped where the folder stays owned by a process that serves nothing, and
+    NotFound where there is no data folder to read.
+    """
+    token = settings.token.get_secret_value() if settings.token else None
+    if server is not None:
+        with _served(server, token) as backend:
+            yield backend
+        return
+    end = time.monotonic() + WAIT_SECONDS
+    while True:
+        owner = lockfile.owner(settings.data_folder) if settings.data_folder.exists() else None
+        if owner is not None and owner.url is not None:
+            with _served(owner.url, owner.token) as backend:
+                yield backend
+            return
+        if owner is not None and write:
+            _wait(settings.data_folder, owner, end)
+            continue
+        break
+    if not write and not (settings.data_folder / "CURRENT").exists():
+        raise NotFound(
+            f"there is no data in {settings.data_folder} yet; import something, or name another "
+            "folder with --data"
+        )
+    parts = _open(settings, end, write=write)
+    try:
+        yield Local(parts)
+    finally:
+        parts.close()
+
+
+def _open(settings: Settings, end: float, *, write: bool) -> Parts:
+    while True:
+        try:
+            return open_parts(settings, read_only=not write, follow=False)
+        except StoreStopped as error:
+            # Another command was quicker, or only looked whether anybody owns the folder.
+            if not write or not error.data.get("owned") or time.monotonic() > end:
+                raise
+            time.sleep(_POLL_SECONDS)
+
+
+def _wait(folder: Path, owner: Owner, end: float) -> None:
+    if time.monotonic() > end:
+        raise StoreStopped(
+            f"{folder} is in use by another command (process {owner.pid} on {owner.host}) for "
+            f"more than {WAIT_SECONDS:.0f} s; wait for it or stop it",
+            pid=owner.pid,
+        )
+    time.sleep(_POLL_SECONDS)
+
+
+@contextmanager
+def _served(url: str, token: str | None) -> Iterator[Served]:
+    remote = Remote(url, token)
+    try:
+        yield Served(remote)
+    finally:
+        remote.close()

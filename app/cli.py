@@ -1,0 +1,342 @@
+"""The command line. Heavy imports lie inside the commands: `--help` and `--version` are quick.
+
+A command goes through the server that owns the data folder, or opens the store itself where no
+server does; the user need not know which (app.backend).
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib import metadata
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import click
+import typer
+
+from app import console
+from core.errors import InvalidInput, StrandlineError
+
+if TYPE_CHECKING:
+    from app.backend import Backend
+    from app.settings import Settings
+
+app = typer.Typer(
+    name="strandline",
+    help="Inspect agent trajectories at any log boundary.",
+    epilog=console.epilog(),
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+Data = Annotated[
+    Path | None,
+    typer.Option("--data", metavar="DIR", help="Data folder. [env: STRANDLINE_DATA]"),
+]
+Server = Annotated[
+    str | None,
+    typer.Option("--server", metavar="URL", help="Use the server at this URL."),
+]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON lines.")]
+TrajectoryArg = Annotated[str, typer.Argument(metavar="ID", help="A trajectory id.")]
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        console.say(f"strandline {metadata.version('strandline')}")
+        raise typer.Exit
+
+
+@app.callback()
+def root(
+    _: Annotated[
+        bool, typer.Option("--version", is_eager=True, callback=_version, help="Print the version.")
+    ] = False,
+) -> None:
+    """Inspect agent trajectories at any log boundary."""
+
+
+def _settings(data: Path | None, **more: object) -> Settings:
+    from app import settings
+
+    return settings.load(data=data, **more)
+
+
+@contextmanager
+def _backend(data: Path | None, server: str | None, *, write: bool = False) -> Iterator[Backend]:
+    from app import backend, logs
+
+    loaded = _settings(data)
+    logs.configure("error", "text")
+    with backend.connect(loaded, server, write=write) as opened:
+        yield opened
+
+
+@app.command(epilog=console.epilog())
+def serve(
+    data: Data = None,
+    host: Annotated[str | None, typer.Option(help="Address. [env: STRANDLINE_HOST]")] = None,
+    port: Annotated[
+        int | None, typer.Option(help="Port; 0: any free one. [env: STRANDLINE_PORT]")
+    ] = None,
+) -> None:
+    """Serve pages and API until stopped; the process owns the data folder meanwhile."""
+    from app import server
+
+    def announce(url: str) -> None:
+        console.say(f"Strandline serves {url}")
+        console.say(f"  data in {settings.data_folder}; stop with Ctrl-C")
+        sys.stdout.flush()
+
+    settings = _settings(data, host=host, port=port)
+    raise typer.Exit(server.serve(settings, announce=announce))
+
+
+@app.command("import", epilog=console.epilog())
+def import_(
+    paths: Annotated[list[str], typer.Argument(metavar="PATH...", help="Files or folders.")],
+    data: Data = None,
+    server: Server = None,
+    json: Json = False,
+) -> None:
+    """Import trajectory files. The same file changes nothing; a grown one appends.
+
+    With --json, one line per file: path, format, trajectories [{id, events, head, chain}],
+    refused [{where, why}], tokens {input, output, cache_read, cache_write}.
+    """
+    from app import import_report
+
+    everything_worked = True
+    with _backend(data, server, write=True) as backend:
+        for path in paths:
+            with console.meter(path) as progress:
+                for document in backend.import_path(path, progress):
+                    everything_worked = everything_worked and bool(document["ok"])
+                    if json:
+                        console.out_json(import_report.line(document))
+                    else:
+                        import_report.show(document)
+    if not everything_worked:
+        raise typer.Exit(console.REFUSED)
+
+
+@app.command("list", epilog=console.epilog())
+def list_(
+    *,
+    data: Data = None,
+    server: Server = None,
+    json: Json = False,
+    sort: Annotated[str, typer.Option(help="updated, started, title, events, cost, ...")] = (
+        "updated"
+    ),
+    ascending: Annotated[bool, typer.Option("--ascending", help="Smallest first.")] = False,
+    limit: Annotated[int, typer.Option(min=1, help="At most so many.")] = 50,
+    text: Annotated[str | None, typer.Option(help="In title or id.")] = None,
+    status: Annotated[str | None, typer.Option(help="Control state, e.g. SUCCEEDED.")] = None,
+    standing: Annotated[str | None, typer.Option(help="gated, reported, imported, replica.")] = (
+        None
+    ),
+) -> None:
+    """List trajectories, newest first."""
+    from app import listing
+
+    given = {"text": text, "status": status, "standing": standing}
+    filters = {name: value for name, value in given.items() if value is not None}
+    with _backend(data, server, write=True) as backend:
+        rows, total = listing.collect(
+            backend, sort=sort, descending=not ascending, limit=limit, filters=filters
+        )
+    if json:
+        for row in rows:
+            console.out_json(row)
+    else:
+        listing.show(rows, total)
+
+
+def _place(text: str) -> tuple[str, int | None]:
+    """(trajectory id, boundary or None) of `ID` or `ID@SEQ`."""
+    from core.ids import trajectory_id
+
+    name, at, number = text.partition("@")
+    if not at or number == "head":
+        return trajectory_id(name), None
+    if not (number.isascii() and number.isdigit() and len(number) <= 15):
+        raise InvalidInput(f"{console.safe(text)}: a boundary is written ID@NUMBER", field="ID")
+    return trajectory_id(name), int(number)
+
+
+@app.command(epilog=console.epilog())
+def show(
+    place: Annotated[str, typer.Argument(metavar="ID[@SEQ]", help="A trajectory, at a boundary.")],
+    data: Data = None,
+    server: Server = None,
+    json: Json = False,
+) -> None:
+    """Show the record at a boundary (without one: at the head)."""
+    from app import showing
+
+    name, boundary = _place(place)
+    with _backend(data, server) as backend:
+        found = backend.record(name, boundary)
+        if json:
+            console.out_json(found)
+            return
+        at = int(found["boundary"])
+        event = backend.event(name, at)["event"] if at else None
+    showing.record(name, found, event)
+
+
+@app.command(epilog=console.epilog())
+def diff(
+    a: Annotated[str, typer.Argument(metavar="ID@A", help="The earlier boundary.")],
+    b: Annotated[str, typer.Argument(metavar="ID@B", help="The later one.")],
+    data: Data = None,
+    server: Server = None,
+    json: Json = False,
+) -> None:
+    """Show what differs between two boundaries of one trajectory, as paths of the record."""
+    from app import showing
+
+    (name, first), (other, second) = _place(a), _place(b)
+    if name != other:
+        raise InvalidInput("both boundaries are of one trajectory: ID@A ID@B", field="ID")
+    with _backend(data, server) as backend:
+        head = int(backend.trajectory(name)["head"])
+        found = backend.difference(
+            name, head if first is None else first, head if second is None else second
+        )
+    if json:
+        console.out_json(found)
+    else:
+        showing.difference(found)
+
+
+@app.command(epilog=console.epilog())
+def export(
+    name: TrajectoryArg,
+    output: Annotated[
+        Path, typer.Option("--output", "-o", metavar="FILE", help="Where to; - is standard output.")
+    ],
+    data: Data = None,
+    server: Server = None,
+) -> None:
+    """Export a trajectory's log as JSONL; `import` takes it back to the same chain, read-only."""
+    from app import exporting
+    from core.ids import trajectory_id
+
+    with _backend(data, server) as backend:
+        exporting.export(backend, trajectory_id(name), output)
+
+
+@app.command(epilog=console.epilog())
+def verify(
+    name: Annotated[
+        str | None, typer.Argument(metavar="[ID]", help="One trajectory; without it: all.")
+    ] = None,
+    data: Data = None,
+    server: Server = None,
+    json: Json = False,
+) -> None:
+    """Re-derive every digest and chain value from the stored events."""
+    from app import checking
+    from core.ids import trajectory_id
+
+    chosen = trajectory_id(name) if name is not None else None
+    with _backend(data, server) as backend:
+        findings = checking.verify(backend.verify(chosen), json=json)
+    if findings:
+        raise typer.Exit(console.DAMAGED)
+
+
+@app.command(epilog=console.epilog())
+def audit(data: Data = None, server: Server = None, json: Json = False) -> None:
+    """Check every stored invariant: sequences, chains, stamps, heads, blobs, ledger."""
+    from app import checking
+
+    with _backend(data, server) as backend:
+        findings = checking.audit(backend.audit(), json=json)
+    if findings:
+        raise typer.Exit(console.DAMAGED)
+
+
+@app.command(epilog=console.epilog())
+def doctor(data: Data = None, json: Json = False) -> None:
+    """Check this installation and the data folder, and say what to do about what is wrong."""
+    from app import checking
+
+    if checking.doctor(_settings(data), json=json):
+        raise typer.Exit(console.UNAVAILABLE)
+
+
+@app.command(epilog=console.epilog())
+def where(data: Data = None, json: Json = False) -> None:
+    """Say which files are in use: program, data folder, store, server."""
+    from app import checking
+
+    checking.where(_settings(data), json=json)
+
+
+@app.command(epilog=console.epilog())
+def demo(
+    data: Data = None,
+    host: Annotated[str | None, typer.Option(help="Address. [env: STRANDLINE_HOST]")] = None,
+    port: Annotated[
+        int | None, typer.Option(envvar="PORT", help="Port; 0: any free one. [env: PORT]")
+    ] = None,
+) -> None:
+    """Serve made-up trajectories, one of them long, from a data folder of their own."""
+    from app import demo as demonstration
+
+    raise typer.Exit(demonstration.run(data, host, port))
+
+
+def main() -> None:
+    """Run the command line; the one place that turns errors into exit codes."""
+    sys.exit(_run(sys.argv[1:]))
+
+
+def _run(arguments: list[str]) -> int:
+    command = typer.main.get_command(app)
+    try:
+        outcome: Any = command.main(arguments, prog_name="strandline", standalone_mode=False)
+    except StrandlineError as error:
+        console.explain(error)
+        return console.exit_code(error)
+    except click.exceptions.NoArgsIsHelpError as error:
+        console.note(error.format_message())
+        return console.USAGE
+    except click.ClickException as error:
+        error.show()
+        return console.USAGE
+    except (click.exceptions.Abort, KeyboardInterrupt):
+        return console.INTERRUPTED
+    except BrokenPipeError:
+        # Whoever read our output has enough; nothing more can be said there.
+        sys.stdout = None
+        return console.OK
+    except OSError as error:
+        console.note(f"strandline: {console.safe(error.filename or 'a file')}: {error.strerror}")
+        console.note("  Check that it exists, is readable, and that its disk has room.")
+        return console.UNAVAILABLE
+    except Exception as error:
+        return _fault(error)
+    return outcome if isinstance(outcome, int) else console.OK
+
+
+def _fault(error: Exception) -> int:
+    import os
+    import traceback
+
+    console.note(
+        f"strandline: a fault of this program: {type(error).__name__}: {console.safe(error)}"
+    )
+    if os.environ.get("STRANDLINE_LOG_LEVEL") == "debug":
+        traceback.print_exception(error)
+    else:
+        console.note("  Run it again with STRANDLINE_LOG_LEVEL=debug and report what it prints.")
+    return console.FAILED

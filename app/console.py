@@ -1,0 +1,172 @@
+"""What the command line prints and how it ends: exit codes, tables, progress, no escapes.
+
+INVARIANTS
+1. Text from a log or a file reaches the terminal only through `safe`: no escape sequence, no
+   bidirectional override, no control character of it takes effect.
+2. Colour, tables and progress bars only where the stream is a terminal; elsewhere plain lines.
+3. An error is what happened, why, and what to do; never a traceback.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any, Protocol
+
+import orjson
+
+from app.errors import code_of
+from app.paths import ERROR_DOCS
+from app.presenters.terminal import one_line
+from core.errors import StrandlineError
+
+OK = 0
+FAILED = 1
+USAGE = 2
+REFUSED = 3
+NOT_FOUND = 4
+DAMAGED = 5
+UNAVAILABLE = 6
+UNKNOWN = 7
+POISONED = 70
+INTERRUPTED = 130
+
+EXIT_CODES: tuple[tuple[int, str], ...] = (
+    (OK, "all of it worked"),
+    (FAILED, "a fault of this program"),
+    (USAGE, "wrong usage, or a value that is not allowed"),
+    (REFUSED, "something was refused; of several files, at least one"),
+    (NOT_FOUND, "there is no such trajectory, boundary, file or data"),
+    (DAMAGED, "stored data violates an invariant, or cannot be reconstructed"),
+    (UNAVAILABLE, "the store or server cannot be used now: in use, stopped, full, unreachable"),
+    (UNKNOWN, "it is not known whether something is stored; run the same command again"),
+    (POISONED, "serve only: the durable barrier failed; start it again"),
+    (INTERRUPTED, "interrupted"),
+)
+_BY_CODE: dict[str, int] = {
+    "invalid": USAGE,
+    "bad_request": USAGE,
+    "not_found": NOT_FOUND,
+    "corrupt": DAMAGED,
+    "not_reconstructed": DAMAGED,
+    "busy": UNAVAILABLE,
+    "rate_limited": UNAVAILABLE,
+    "overloaded": UNAVAILABLE,
+    "store_full": UNAVAILABLE,
+    "store_stopped": UNAVAILABLE,
+    "domain_unavailable": UNAVAILABLE,
+    "unauthorized": UNAVAILABLE,
+    "forbidden": UNAVAILABLE,
+    "misdirected_host": UNAVAILABLE,
+    "ack_unknown": UNKNOWN,
+    "internal": FAILED,
+}
+
+
+def exit_code(error: StrandlineError) -> int:
+    """How a command ends that met this error."""
+    return _BY_CODE.get(code_of(error), REFUSED)
+
+
+def epilog() -> str:
+    """The exit codes, for --help."""
+    return "Exit codes: " + "; ".join(f"{code} {text}" for code, text in EXIT_CODES) + "."
+
+
+def safe(text: object, limit: int = 200) -> str:
+    """Untrusted text on one line, fit for a terminal."""
+    return one_line(str(text), limit)
+
+
+def say(text: str) -> None:
+    """One line of our own on standard output; parts from outside went through `safe`."""
+    print(text)
+
+
+def note(text: str) -> None:
+    """One line of our own on standard error."""
+    print(text, file=sys.stderr)
+
+
+def out_json(value: object) -> None:
+    """One JSON line on standard output; controls in texts are escaped by JSON itself."""
+    sys.stdout.write(orjson.dumps(value).decode() + "\n")
+    sys.stdout.flush()
+
+
+def explain(error: StrandlineError) -> None:
+    """What happened and what to do, on standard error."""
+    code = code_of(error)
+    note(f"strandline: {safe(error, 600)} [{code}]")
+    note(f"  {what_to_do(code)}")
+
+
+def what_to_do(code: str) -> str:
+    """The first advice of a code's page."""
+    text = (ERROR_DOCS / f"{code}.md").read_text(encoding="utf-8")
+    advice = text.partition("## What to do")[2].strip().splitlines()[0]
+    return advice.removeprefix("- ").replace("`", "").replace("**", "")
+
+
+def table(columns: Sequence[str], rows: Sequence[Sequence[str]], right: frozenset[int]) -> None:
+    """Rows as a table on a terminal, else as tab-separated lines; texts are safe already."""
+    if not sys.stdout.isatty():
+        print("\t".join(columns))
+        for row in rows:
+            print("\t".join(cell.replace("\t", " ") for cell in row))
+        return
+    from rich import box  # noqa: PLC0415  # 0.1 s, for terminals only
+    from rich.console import Console  # noqa: PLC0415  # 0.1 s, for terminals only
+    from rich.table import Table  # noqa: PLC0415  # 0.1 s, for terminals only
+    from rich.text import Text  # noqa: PLC0415  # 0.1 s, for terminals only
+
+    drawn = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    for number, name in enumerate(columns):
+        drawn.add_column(Text(name), justify="right" if number in right else "left")
+    for row in rows:
+        drawn.add_row(*(Text(cell) for cell in row))
+    Console(no_color="NO_COLOR" in os.environ, highlight=False).print(drawn)
+
+
+class Meter(Protocol):
+    """Progress of one file."""
+
+    def __call__(self, bytes_done: int, bytes_total: int, events_done: int) -> None: ...
+
+
+def meter(label: str) -> AbstractContextManager[Meter]:
+    """A progress bar on a terminal; nothing elsewhere."""
+    if not sys.stderr.isatty():
+        return nullcontext(_silent)
+    return _Bar(safe(label, 60))
+
+
+def _silent(bytes_done: int, bytes_total: int, events_done: int) -> None:
+    return None
+
+
+class _Bar(AbstractContextManager["Meter"]):
+    def __init__(self, label: str) -> None:
+        from rich.console import Console  # noqa: PLC0415
+        from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn  # noqa: PLC0415
+
+        self._progress: Any = Progress(
+            TextColumn("{task.description}", markup=False),
+            BarColumn(),
+            DownloadColumn(),
+            console=Console(stderr=True),
+            transient=True,
+        )
+        self._task = self._progress.add_task(label, total=None)
+
+    def __enter__(self) -> Meter:
+        self._progress.start()
+        return self._update
+
+    def __exit__(self, *_: object) -> None:
+        self._progress.stop()
+
+    def _update(self, bytes_done: int, bytes_total: int, events_done: int) -> None:
+        self._progress.update(self._task, completed=bytes_done, total=bytes_total or None)

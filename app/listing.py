@@ -1,0 +1,65 @@
+"""The list of trajectories on the command line."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from app import console
+from app.presenters import format as fmt
+from core.limits import PAGE_ROWS_MAX
+
+if TYPE_CHECKING:
+    from app.backend import Backend
+
+Wire = dict[str, Any]
+COLUMNS = ("ID", "TITLE", "SOURCE", "STANDING", "STATUS", "STEP", "EVENTS", "UNSETTLED", "UPDATED")
+_RIGHT = frozenset({5, 6, 7})
+
+
+def collect(
+    backend: Backend, *, sort: str, descending: bool, limit: int, filters: Wire
+) -> tuple[list[Wire], int]:
+    """Up to `limit` rows, page by page, and how many there are."""
+    rows: list[Wire] = []
+    after: str | None = None
+    while True:
+        page = backend.list_page(
+            sort=sort,
+            descending=descending,
+            after=after,
+            limit=min(PAGE_ROWS_MAX, limit - len(rows)),
+            filters=filters,
+        )
+        rows.extend(page["trajectories"])
+        after = page["next_after"]
+        if after is None or len(rows) >= limit:
+            return rows, int(page["total"])
+
+
+def show(rows: list[Wire], total: int) -> None:
+    """A table; absent values are a dash."""
+    if not rows:
+        console.note("no trajectories; import some with `strandline import PATH`")
+        return
+    console.table(COLUMNS, [_row(row) for row in rows], _RIGHT)
+    if total > len(rows):
+        console.note(f"{len(rows)} of {total}; more with --limit")
+
+
+def _row(row: Wire) -> tuple[str, ...]:
+    updated = row["updated_at"]
+    return (
+        row["trajectory_id"],
+        _text(row["title"], 60),
+        _text(row["source"]),
+        _text(row["standing"]),
+        _text(row["status"]),
+        _text(row["step"]),
+        _text(row["events"]),
+        _text(row["unsettled"]),
+        fmt.iso(updated) if isinstance(updated, int) else "-",
+    )
+
+
+def _text(value: object, limit: int = 40) -> str:
+    return "-" if value is None or value == "" else console.safe(value, limit)

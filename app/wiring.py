@@ -1,0 +1,187 @@
+"""The only place that constructs the store, the runtime, ingest and the projector."""
+
+from __future__ import annotations
+
+import io
+import queue
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass
+from importlib import metadata
+from pathlib import Path
+from typing import BinaryIO, cast
+
+from app.jobs import ImportFile, Progress
+from app.settings import Settings
+from core.instants import Instant
+from core.principal import Principal
+from ingest import native, pipeline
+from ingest.base import Report
+from runtime.projector import Projector
+from runtime.service import Runtime
+from store.open import Opened, open_store, system_clock
+from store.ports import Finding
+
+_EXPORT_CHUNKS = 16
+
+
+def version() -> str:
+    """The installed version of this program."""
+    return metadata.version("strandline")
+
+
+@dataclass(slots=True)
+class Parts:
+    """An open store with everything that works on it."""
+
+    settings: Settings
+    opened: Opened
+    runtime: Runtime
+    projector: Projector | None
+    """None where the store is open for reading only: it writes the projections."""
+    version: str
+
+    @property
+    def folder(self) -> Path:
+        """The data folder."""
+        return self.opened.data
+
+    @property
+    def uploads(self) -> Path:
+        """Where bodies wait that are too large to hold: on the data folder's own disk."""
+        return self.opened.data / "tmp"
+
+    def clock(self) -> Instant:
+        """Microseconds UTC."""
+        return self.runtime.clock()
+
+    def publish(self, url: str, token: str) -> None:
+        """Say in the lock file where this process serves."""
+        assert self.opened.lock is not None, "a server owns its store"
+        self.opened.lock.describe(url=url, token=token)
+
+    def import_upload(self, who: Principal, file: ImportFile, progress: Progress) -> Report:
+        """Import one uploaded file."""
+        with file.path.open("rb") as stream:
+            return pipeline.import_stream(
+                self.opened.store,
+                self.opened.blobs,
+                who.tenant,
+                file.name,
+                stream,
+                identity=file.source,
+                progress=progress,
+                spool=self.uploads,
+            )
+
+    def import_path(self, who: Principal, path: str, progress: Progress) -> Iterator[Report]:
+        """Import a file or a folder by its path; one report per file."""
+        return pipeline.import_path(
+            self.opened.store,
+            self.opened.blobs,
+            who.tenant,
+            path,
+            progress=progress,
+            spool=self.uploads,
+        )
+
+    def export_chunks(self, who: Principal, trajectory_id: str) -> Iterator[bytes]:
+        """The native export as it is made; raises what ends it early."""
+        pipe = _Pipe()
+        out = cast(BinaryIO, pipe)
+
+        def work() -> None:
+            try:
+                native.export(self.opened.store, self.opened.blobs, who.tenant, trajectory_id, out)
+                pipe.finish(None)
+            except BaseException as error:
+                pipe.finish(error)
+
+        threading.Thread(target=work, name="export", daemon=True).start()
+        return pipe.chunks()
+
+    def audit(self) -> Iterator[Finding | str]:
+        """Check every stored invariant; texts are progress."""
+        from store.audit import audit  # noqa: PLC0415
+
+        return audit(self.opened)
+
+    def close(self) -> None:
+        """Stop following the log, finish what is queued, let go of the folder; idempotent."""
+        if self.projector is not None:
+            self.projector.close()
+        self.opened.close()
+
+
+def open_parts(settings: Settings, *, read_only: bool = False, follow: bool = True) -> Parts:
+    """Open the data folder of these settings.
+
+    `follow` starts the projector's thread; a command catches up by itself instead. Raises
+    StoreStopped where another process owns the folder, DomainUnavailable.
+    """
+    opened = open_store(
+        settings.data_folder,
+        domain=settings.domain,
+        read_only=read_only,
+        allow_unsafe_filesystem=settings.allow_unsafe_filesystem,
+    )
+    try:
+        runtime = Runtime(opened.store, opened.blobs, opened.projections, system_clock)
+        projector = None
+        if not read_only:
+            projector = Projector(
+                opened.store, opened.blobs, opened.projections, tenants=(settings.tenant,)
+            )
+            if follow:
+                projector.start()
+            else:
+                projector.catch_up()
+        return Parts(settings, opened, runtime, projector, version())
+    except BaseException:
+        opened.close()
+        raise
+
+
+class _Pipe(io.RawIOBase):
+    """What one thread writes and another yields; bounded, and broken when nobody reads on."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._queue: queue.Queue[bytes | None] = queue.Queue(_EXPORT_CHUNKS)
+        self._gone = threading.Event()
+        self._error: BaseException | None = None
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data: object) -> int:
+        chunk = bytes(data)  # type: ignore[call-overload]
+        self._put(chunk)
+        return len(chunk)
+
+    def finish(self, error: BaseException | None) -> None:
+        """The writer is done, or failed."""
+        self._error = error
+        try:
+            self._put(None)
+        except BrokenPipeError:
+            return
+
+    def chunks(self) -> Iterator[bytes]:
+        """What was written, in order; then the writer's error, if it failed."""
+        try:
+            while (chunk := self._queue.get()) is not None:
+                yield chunk
+            if self._error is not None:
+                raise self._error
+        finally:
+            self._gone.set()
+
+    def _put(self, chunk: bytes | None) -> None:
+        while not self._gone.is_set():
+            try:
+                self._queue.put(chunk, timeout=0.2)
+                return
+            except queue.Full:
+                continue
+        raise BrokenPipeError("nobody reads this export any more")
