@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from fastapi import APIRouter
 
-from app.pages import health, home, imports, system, trajectories, trajectory
+from app.pages.health import router as health
+from app.pages.home import router as home
+from app.pages.imports import router as imports
+from app.pages.system import router as system
+from app.pages.trajectories import router as trajectories
+from app.pages.trajectory import router as trajectory
 
-ROUTERS: tuple[APIRouter, ...] = (
-    home.router,
-    trajectories.router,
-    trajectory.router,
-    imports.router,
-    health.router,
-    system.router,
-)
+ROUTERS: tuple[APIRouter, ...] = (home, trajectories, trajectory, imports, health, system)

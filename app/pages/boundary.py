@@ -12,6 +12,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import ClassVar
 
+from core.rules.grades import grade
+
 from app.pages import reading
 from app.pages.place import Place
 from app.presenters import log_list, payloads, state, timeline
@@ -28,9 +30,7 @@ from core.errors import InvalidInput, NotFound, NotReconstructed, StrandlineErro
 from core.events.envelope import BlobRef, Event
 from core.events.marks import CHECKPOINTS, ERRORS, MODEL_CALLS, TOOLS, Mark
 from core.principal import Principal
-from core.record.difference import difference
 from core.record.record import TrajectoryRecord
-from core.rules.grades import grade
 from runtime.service import Runtime
 from runtime.time_travel import RecordView
 from store.ports import Head, ImportSource, LedgerRow
@@ -348,7 +348,8 @@ def _ribbon(
     items = [i for i in reads.items if drawn[0] <= i.event.sequence_number <= drawn[1]]
     if not items:
         return None
-    control, owner = "RUNNING", (0, None)
+    control: str = "RUNNING"
+    owner: tuple[int, str | None] = (0, None)
     if drawn[0] > 1:
         before = reads.runtime.record_at(reads.who, reads.place.trajectory_id, drawn[0] - 1).record
         control = before.control.state
@@ -462,37 +463,36 @@ def _related(reads: _Reads, event: Event) -> tuple[tuple[str, int, str], ...]:
     )
 
 
-def changes_between(before: TrajectoryRecord, after: TrajectoryRecord) -> tuple[Changed, ...]:
-    """What differs between two records, by path, as JSON text."""
-    return tuple(
+def changes_between(reads: _Reads, before: int, after: int) -> tuple[tuple[Changed, ...], int]:
+    """What differs between two boundaries, by path, as JSON text; and how many paths in all."""
+    found = reads.runtime.difference(reads.who, reads.place.trajectory_id, before, after)
+    changes = tuple(
         Changed(
             change.path,
             payloads.compact_json(change.old) if change.old is not None else None,
             payloads.compact_json(change.new) if change.new is not None else None,
         )
-        for change in difference(before, after).changes
+        for change in found.changes
     )
+    return changes, found.total
 
 
 def _state_tab(reads: _Reads, grades: Mapping[str, Graded]) -> dict[str, object]:
     record, place = reads.view.record, reads.place
     changes: tuple[Changed, ...] = ()
     if place.seq:
-        before = reads.runtime.record_at(reads.who, place.trajectory_id, place.seq - 1).record
-        changes = changes_between(before, record)
+        changes, _ = changes_between(reads, place.seq - 1, place.seq)
     found: dict[str, object] = {
         "sections": state.sections(record, changes, grades, only_changed=not place.all)
     }
     if place.vs is None:
         return found
+    low, high = sorted((place.vs, place.seq))
     try:
-        other = reads.runtime.record_at(reads.who, place.trajectory_id, place.vs).record
+        differing, total = changes_between(reads, low, high)
     except NotFound as error:
         return found | {"compare_why": str(error)}
-    low, high = sorted((other, record), key=lambda r: r.boundary)
-    differing = changes_between(low, high)
-    shown = differing[: state.CHANGES_MAX]
-    return found | {"compared": Compared(place.vs, shown, len(differing))}
+    return found | {"compared": Compared(place.vs, differing[: state.CHANGES_MAX], total)}
 
 
 def _evidence_tab(reads: _Reads, verified: tuple[str, tuple[str, ...]] | None) -> dict[str, object]:

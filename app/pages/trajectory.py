@@ -119,7 +119,7 @@ def verify(
     if seq > newest:
         raise NotFound(f"{trajectory_id} ends at {newest}", trajectory_id=trajectory_id)
     started = runtime.clock()
-    findings = []
+    findings: list[str] = []
     reached = 0
     for sequence_number, finding in runtime.verify(who, trajectory_id, upto=seq):
         reached = max(reached, sequence_number)

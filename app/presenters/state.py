@@ -266,15 +266,24 @@ def _operations(r: TrajectoryRecord, seen: _Changes, grades: Mapping[str, Graded
     ]
     for operation in sorted(o.open.values(), key=lambda op: op.last_sequence)[-OPEN_MAX:]:
         lines += _operation(operation, seen, grades.get(operation.operation_id))
-    note = ""
-    if len(o.open) > OPEN_MAX:
-        note = f"the {OPEN_MAX} most recent of {len(o.open)} open ones"
+    for operation in r.archive.recent.operations.values():
+        if operation.last_sequence == r.boundary:
+            lines += _operation(
+                operation,
+                seen,
+                Graded(
+                    "established", operation.outcome_basis or "", "adequate evidence is recorded"
+                ),
+            )
+    held = len(o.open) + o.spilled
+    note = f"the {OPEN_MAX} most recent of {count(held)} open ones" if held > OPEN_MAX else ""
     return _section("operations", lines, note)
 
 
 def _operation(op: Operation, seen: _Changes, grade: Graded | None) -> list[StateLine]:
-    path = f"operations.open.{op.operation_id}"
-    tone = seen.tone(path)
+    tone = seen.tone(f"operations.open.{op.operation_id}") or seen.tone(
+        f"operations.closed.{op.operation_id}"
+    )
     word = grade.word if grade is not None else ""
     head = [
         Value(op.operation_id, op.tool + (f" {op.tool_version}" if op.tool_version else "")),

@@ -1,0 +1,94 @@
+"""Rows of the trajectory table, from stored summaries; what was never recorded stays a mark."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from app import links
+from app.presenters.format import count, duration, money
+from app.presenters.terminal import one_line
+
+
+@dataclass(frozen=True, slots=True)
+class TrajectoryRow:
+    """One trajectory as a table shows it. None is: never recorded, and the page says so."""
+
+    href: str
+    trajectory_id: str
+    title: str
+    agent: str
+    standing: str
+    model: str | None
+    status: str
+    detail: str | None
+    step: str
+    high_water: str
+    behind: bool
+    """The step stands below its high-water mark."""
+    generation: str | None
+    unsettled: int
+    operations: int
+    grade: str
+    """How unsettled operations of this standing are called in a list: in_doubt or unknown."""
+    tokens: str | None
+    cost: str | None
+    duration: str | None
+    events: str
+    updated_at: int | None
+    blocked: bool
+
+
+def row(summary: Mapping[str, object]) -> TrajectoryRow:
+    """The table row of one stored summary."""
+    trajectory_id = str(summary["trajectory_id"])
+    standing = str(summary.get("standing") or "gated")
+    source, agent = summary.get("source"), summary.get("agent")
+    said = [
+        one_line(str(part), 40) for part in (agent, source if source != agent else None) if part
+    ]
+    imported = standing in ("imported", "replica")
+    step, high = _whole(summary, "step") or 0, _whole(summary, "high_water") or 0
+    generation = _whole(summary, "generation") or 0
+    started, ended = _whole(summary, "started_at"), _whole(summary, "ended_at")
+    return TrajectoryRow(
+        href=links.trajectory(trajectory_id),
+        trajectory_id=trajectory_id,
+        title=one_line(str(summary.get("title") or trajectory_id), 120),
+        agent=" · ".join(said) or "not named",
+        standing=standing,
+        model=one_line(str(summary["model"]), 40) if summary.get("model") else None,
+        status=str(summary.get("status") or "unknown"),
+        detail=one_line(str(summary["exit_detail"]), 40) if summary.get("exit_detail") else None,
+        step=count(step),
+        high_water=count(high),
+        behind=step < high,
+        generation=count(generation) if generation or not imported else None,
+        unsettled=_whole(summary, "unsettled") or 0,
+        operations=_whole(summary, "operations") or 0,
+        grade="unknown" if imported else "in_doubt",
+        tokens=_tokens(summary),
+        cost=_money(summary),
+        duration=duration(ended - started)
+        if started is not None and ended is not None and ended >= started
+        else None,
+        events=count(_whole(summary, "events") or 0),
+        updated_at=_whole(summary, "updated_at"),
+        blocked=bool(summary.get("blocked")),
+    )
+
+
+def _whole(summary: Mapping[str, object], name: str) -> int | None:
+    value = summary.get(name)
+    return value if isinstance(value, int) else None
+
+
+def _tokens(summary: Mapping[str, object]) -> str | None:
+    kinds = ("input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens")
+    stated = [value for value in (_whole(summary, kind) for kind in kinds) if value is not None]
+    return count(sum(stated)) if stated else None
+
+
+def _money(summary: Mapping[str, object]) -> str | None:
+    cost = _whole(summary, "cost_nano_usd")
+    return money(cost) if cost is not None else None

@@ -1,0 +1,264 @@
+// What the pages do with JavaScript that they do not need it for: keys, the scrubber's keys, clicks
+// in the ribbon, copying, dropping files, the theme, charts. Every action is a link or a form that
+// the server rendered; this file follows them. It writes no HTML from data.
+
+const doc = document;
+const root = doc.documentElement;
+root.classList.add("js");
+
+const one = (selector, within = doc) => within.querySelector(selector);
+const view = () => one("#view");
+const say = (text) => { const box = one("#said"); if (box) box.textContent = text; };
+
+// ---- theme: system, light, dark; a cookie, so that the server renders it and nothing flashes
+
+const THEMES = ["system", "light", "dark"];
+const themeNow = () => root.dataset.theme || "system";
+const themeLabel = () => { for (const b of doc.querySelectorAll("[data-theme-switch]")) b.textContent = `theme: ${themeNow()}`; };
+function switchTheme() {
+  const next = THEMES[(THEMES.indexOf(themeNow()) + 1) % THEMES.length];
+  if (next === "system") delete root.dataset.theme; else root.dataset.theme = next;
+  const age = next === "system" ? 0 : 31536000;
+  doc.cookie = `theme=${next}; path=/; max-age=${age}; SameSite=Lax`;
+  themeLabel();
+  for (const plot of doc.querySelectorAll("[data-drawn]")) draw(plot);
+}
+
+// ---- boundaries
+
+function follow(link) { if (link) link.click(); return Boolean(link); }
+
+/** Step by moving the scrubber, so that fast keys are throttled like a drag and replace the URL. */
+function step(by) {
+  const at = one("#at");
+  if (!at) return false;
+  const next = Math.min(Number(at.max), Math.max(Number(at.min), Number(at.value) + by));
+  if (String(next) === at.value) return true;
+  at.value = String(next);
+  at.dispatchEvent(new Event("input", { bubbles: true }));
+  return true;
+}
+
+function tab(by) {
+  const tabs = [...doc.querySelectorAll("[data-tab]")];
+  const here = tabs.findIndex((t) => t.hasAttribute("aria-current"));
+  return here >= 0 && follow(tabs[(here + by + tabs.length) % tabs.length]);
+}
+
+/** Keep the boundary's row in sight inside its own scroller, and the scrubber at the boundary. */
+function settle() {
+  const now = view();
+  if (!now) return;
+  const at = one("#at");
+  if (at && doc.activeElement !== at) at.value = now.dataset.seq;
+  const row = one(".ev[aria-current]");
+  const box = row && row.closest(".scroll");
+  if (box && box.scrollHeight > box.clientHeight) {
+    const r = row.getBoundingClientRect();
+    const b = box.getBoundingClientRect();
+    if (r.top < b.top + 30 || r.bottom > b.bottom - 30) box.scrollTop += r.top - b.top - b.height / 3;
+  }
+}
+
+/** A click in the ribbon goes to the event under it. */
+function ribbonClick(event) {
+  const lanes = event.target.closest("#lanes");
+  const svg = lanes && event.target.closest(".lanes > svg");
+  if (!svg) return;
+  const { left, width, bottom } = svg.getBoundingClientRect();
+  const part = Math.min(1, Math.max(0, (event.clientX - left) / width));
+  const first = Number(lanes.dataset.first);
+  const last = Number(lanes.dataset.last);
+  const head = Number(view().dataset.head);
+  const bar = event.target.closest("[data-n]");
+  let seq;
+  if (bottom - event.clientY < 16) seq = Math.round(part * head);
+  else if (bar) seq = Number(bar.dataset.n);
+  else if (lanes.dataset.xs) {
+    const best = lanes.dataset.xs.split(" ").map((pair) => pair.split(":").map(Number))
+      .reduce((a, b) => (Math.abs(b[1] - part * 100) < Math.abs(a[1] - part * 100) ? b : a));
+    seq = best[0];
+  } else seq = Math.min(last, first + Math.floor(part * (last - first + 1)));
+  const at = one("#at");
+  at.value = String(seq);
+  at.dispatchEvent(new Event("input", { bubbles: true }));
+}
+
+// ---- keys
+
+let pendingG = 0;
+
+function typing(target) {
+  if (target.isContentEditable) return true;
+  if (target.tagName === "INPUT") return !["range", "checkbox", "radio", "button", "submit"].includes(target.type);
+  return target.tagName === "TEXTAREA" || target.tagName === "SELECT";
+}
+
+function onKey(event) {
+  if (event.ctrlKey || event.metaKey || event.altKey || event.defaultPrevented) return;
+  const key = event.key;
+  if (key === "Escape" && typing(event.target)) { event.target.blur(); return; }
+  if (typing(event.target) || one("dialog[open]")) return;
+  let done = false;
+  if (pendingG && Date.now() - pendingG < 1500) {
+    pendingG = 0;
+    done = follow(one(`[data-g="${CSS.escape(key)}"]`));
+  } else if (key === "g") { pendingG = Date.now(); done = true; }
+  else if (key === "/") { const box = one("#search"); if (box) { box.focus(); box.select(); done = true; } }
+  else if (key === "?") { one("#keys").showModal(); done = true; }
+  else if (view()) {
+    if (key === "j") done = step(1);
+    else if (key === "k") done = step(-1);
+    else if (key === "[") done = tab(-1);
+    else if (key === "]") done = tab(1);
+    else if (key === "y") { copyLink(); done = true; }
+    else if (key.length === 1) {
+      done = follow(one(`[data-key="${CSS.escape(key)}"]`));
+      if (!done && /^[mtecdMTECDJK]$/.test(key)) { say("there is none that way"); done = true; }
+    }
+  }
+  if (done) event.preventDefault();
+}
+
+// ---- copying
+
+async function copy(text, button) {
+  try {
+    await navigator.clipboard.writeText(text);
+  } catch {
+    say("the browser did not allow copying");
+    return;
+  }
+  say("copied");
+  if (button) {
+    const before = button.firstChild.textContent;
+    button.firstChild.textContent = "Copied ";
+    setTimeout(() => { button.firstChild.textContent = before; }, 1200);
+  }
+}
+const copyLink = () => copy(location.href, one("[data-copy-link]"));
+
+// ---- dropping files: the form, with the bytes sent shown
+
+function setUpDrop(form) {
+  if (form.dataset.ready) return;
+  form.dataset.ready = "1";
+  const input = one("input[type=file]", form);
+  const over = (on) => (event) => { event.preventDefault(); form.classList.toggle("over", on); };
+  form.addEventListener("dragover", over(true));
+  form.addEventListener("dragleave", over(false));
+  form.addEventListener("drop", (event) => {
+    over(false)(event);
+    if (event.dataTransfer && event.dataTransfer.files.length) send(form, event.dataTransfer.files);
+  });
+  form.addEventListener("submit", (event) => {
+    if (!input.files.length) return;
+    event.preventDefault();
+    send(form, input.files);
+  });
+}
+
+function send(form, files) {
+  const data = new FormData();
+  for (const file of files) data.append("files", file, file.name);
+  const out = one("[data-upload]", form);
+  const bar = one("progress", out);
+  const words = one("span", out);
+  out.hidden = false;
+  const request = new XMLHttpRequest();
+  request.open("POST", form.action);
+  request.setRequestHeader("Accept", "text/html");
+  request.upload.addEventListener("progress", (event) => {
+    if (!event.lengthComputable) return;
+    bar.value = (100 * event.loaded) / event.total;
+    words.textContent = `${event.loaded.toLocaleString("en")} of ${event.total.toLocaleString("en")} bytes sent`;
+  });
+  request.addEventListener("load", () => {
+    if (request.status < 400) { location.assign(request.responseURL); return; }
+    let why = `the server answered ${request.status}`;
+    const said = new DOMParser().parseFromString(request.responseText, "text/html").querySelector(".err p");
+    if (said) why = said.textContent;
+    words.textContent = `Not imported: ${why}`;
+    say(words.textContent);
+  });
+  request.addEventListener("error", () => { words.textContent = "The connection broke; nothing was imported. Send it again."; });
+  request.send(data);
+}
+
+// ---- charts: drawn when first seen, in the page's own colours
+
+let plotly;
+function loadPlotly() {
+  plotly ||= new Promise((resolve, reject) => {
+    const script = doc.createElement("script");
+    script.src = one("#app-js").dataset.plotly;
+    script.onload = () => resolve(window.Plotly);
+    script.onerror = reject;
+    doc.head.append(script);
+  });
+  return plotly;
+}
+
+async function draw(box) {
+  try {
+    const [lib, answer] = await Promise.all([loadPlotly(), fetch(box.dataset.plot, { headers: { Accept: "application/json" } })]);
+    if (!answer.ok) throw new Error(String(answer.status));
+    const figure = await answer.json();
+    const css = getComputedStyle(box);
+    const ink = css.getPropertyValue("color");
+    const probe = doc.createElement("i");
+    probe.className = "f-tool sw";
+    box.append(probe);
+    const bar = getComputedStyle(probe).backgroundColor;
+    box.replaceChildren();
+    const layout = {
+      ...figure.layout, paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)", height: 210,
+      font: { family: css.fontFamily, size: 11, color: ink },
+    };
+    for (const axis of ["xaxis", "yaxis"]) layout[axis] = { ...layout[axis], gridcolor: "rgba(128,128,128,.25)", linecolor: "rgba(128,128,128,.4)" };
+    const data = figure.data.map((trace) => ({ ...trace, marker: { ...trace.marker, color: bar } }));
+    await lib.newPlot(box, data, layout, { displayModeBar: false, responsive: true, showSendToCloud: false, displaylogo: false });
+    box.dataset.drawn = "1";
+    const svg = one("svg", box);
+    if (svg) { svg.setAttribute("role", "img"); svg.setAttribute("aria-label", `${box.dataset.label}; the numbers are in the table below`); }
+  } catch {
+    box.dataset.failed = "1";
+    box.textContent = "The chart could not be drawn; the numbers are below.";
+  }
+}
+
+const seen = "IntersectionObserver" in window
+  ? new IntersectionObserver((entries) => {
+    for (const entry of entries) if (entry.isIntersecting) { seen.unobserve(entry.target); draw(entry.target); }
+  })
+  : null;
+
+// ---- wiring
+
+function setUp() {
+  for (const form of doc.querySelectorAll("[data-drop]")) setUpDrop(form);
+  if (seen) for (const plot of doc.querySelectorAll("[data-plot]:not([data-drawn])")) seen.observe(plot);
+  themeLabel();
+  settle();
+}
+
+doc.addEventListener("keydown", onKey);
+doc.addEventListener("click", (event) => {
+  const target = event.target;
+  if (!(target instanceof Element)) return;
+  if (target.closest("[data-theme-switch]")) switchTheme();
+  else if (target.closest("[data-keys]")) one("#keys").showModal();
+  else if (target.closest("[data-copy-link]")) copyLink();
+  else if (target.closest("[data-copy]")) { const b = target.closest("[data-copy]"); copy(b.dataset.copy, b); }
+  else if (target.closest("[data-focus]")) { event.preventDefault(); const box = one("#search"); if (box) { box.scrollIntoView({ block: "center" }); box.focus(); } }
+  else ribbonClick(event);
+});
+doc.addEventListener("pointerover", (event) => {
+  const time = event.target instanceof Element && event.target.closest("time[datetime]");
+  if (time && !time.dataset.local) {
+    time.dataset.local = "1";
+    time.title = `${time.title} · local ${new Date(time.dateTime).toLocaleString()}`;
+  }
+});
+doc.addEventListener("htmx:after:swap", setUp);
+setUp();
