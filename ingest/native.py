@@ -598,7 +598,7 @@ class _Checked:
     lines: int
     chain_at_held: bytes | None
     bodies: dict[str, bytes] = field(default_factory=dict)
-    """Blobs that stand before the next event: one of them may be its payload."""
+    """The first blob before the next event: it may be its payload."""
     replies: dict[str, Usage | None] = field(default_factory=dict)
     """Usage of replies whose payload is a blob, by its digest."""
 
@@ -622,7 +622,8 @@ def _first_pass(
         checked.lines = item.line + 1
         if item.blob is not None:
             have.add(item.digest)
-            checked.bodies[item.digest] = item.blob
+            if not checked.bodies:  # An event's payload stands before its other blobs.
+                checked.bodies[item.digest] = item.blob
             continue
         event = item.event
         assert event is not None
