@@ -58,7 +58,7 @@ SEGMENT_LEVEL_MAX = 3
 ARCHIVE_LAG_EVENTS = 16
 #: Open entities of one kind that a record holds by value after a segment boundary; the oldest
 #: beyond it are archived too. A run in step has a few; a source without results has them all.
-OPEN_BY_VALUE_MAX = 512
+OPEN_BY_VALUE_MAX = 64
 #: Attempts of one operation, and evidence of one attempt, that a record holds by value.
 ATTEMPTS_PER_OPERATION_MAX = 32
 EVIDENCE_PER_ATTEMPT_MAX = 16

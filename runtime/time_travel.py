@@ -21,7 +21,7 @@ from core.events.envelope import Event
 from core.limits import SNAPSHOT_EVENTS
 from core.record import difference as differ
 from core.record import snapshot
-from core.record.archive import OPERATION, Segments
+from core.record.archive import OPERATION, CorruptSegment, Segments
 from core.record.record import TrajectoryRecord
 from core.record.reduce import REDUCER_VERSION, Fold, ReadPayload, empty
 from store.ports import BlobStore, Head, Projections, RecoveryStore
@@ -108,16 +108,15 @@ class TimeTravel:
                 boundary=target,
                 head=head.sequence_number,
             )
-        below = target
+        base = self.base(tenant, trajectory_id, target)
+        segments = self.segments(tenant)
         while True:
-            base = self.base(tenant, trajectory_id, below)
-            segments = self.segments(tenant)
             fold = Fold(base, segments)
             try:
                 self.advance(fold, segments, tenant, trajectory_id, target)
                 break
-            except SegmentLost as lost:
-                below = self.before_segment(tenant, trajectory_id, base, lost)
+            except (SegmentLost, CorruptSegment) as lost:
+                base, segments = self.before_loss(tenant, base, lost)
         self.give_back(tenant, segments)
         return RecordView(
             record=fold.record(),
@@ -149,7 +148,7 @@ class TimeTravel:
         segments = self.segments(tenant)
         try:
             found = differ.difference(before, after, segments.bytes_of, limit=bound)
-        except (SegmentLost, CorruptAt):
+        except (SegmentLost, CorruptSegment):
             return differ.difference(before, after, None, limit=bound)
         self.give_back(tenant, segments)
         return found
@@ -210,22 +209,30 @@ class TimeTravel:
         try:
             return idle.pop()
         except IndexError:
-            return Segments(lambda digest: self._segment(tenant, digest))
+            return self.new_segments(tenant)
+
+    def new_segments(self, tenant: str) -> Segments:
+        """A reader of this tenant's segments that is nobody else's."""
+        return Segments(lambda digest: self._segment(tenant, digest))
 
     def give_back(self, tenant: str, segments: Segments) -> None:
         """Keep a reader, with what it has parsed, for the next call."""
         idle = self._readers.setdefault(tenant, [])
-        if len(idle) < _READERS_MAX and not segments.made:
+        if len(idle) < _READERS_MAX and not segments.made and not segments.keep_made:
             idle.append(segments)
 
-    def before_segment(
-        self, tenant: str, trajectory_id: str, base: TrajectoryRecord, lost: SegmentLost
-    ) -> int:
-        """A boundary below which no snapshot names the lost segment."""
+    def before_loss(
+        self, tenant: str, base: TrajectoryRecord, lost: SegmentLost | CorruptSegment
+    ) -> tuple[TrajectoryRecord, Segments]:
+        """Where to start again after `base` led to a segment that cannot be read: a snapshot
+        below which nothing names it, at last the empty record, which needs no stored segment."""
+        segments = self.new_segments(tenant)
         if base.boundary == 0:
-            raise lost
+            segments.keep_made = True
+            return base, segments
         firsts = [ref.first_sequence for ref in base.archive.segments if ref.digest == lost.digest]
-        return min([*firsts, base.boundary]) - 1
+        below = min([*firsts, base.boundary]) - 1
+        return self.base(tenant, base.trajectory_id, below), segments
 
     def _segment(self, tenant: str, digest: str) -> bytes:
         data = self._projections.segment(tenant, digest)
@@ -269,7 +276,8 @@ class TimeTravel:
         if segments.made:
             newest = next(reversed(segments.made))
             self._projections.put_segments(tenant, list(segments.made.items()))
-            if self._projections.segment(tenant, newest) is not None:
+            stored = self._projections.segment(tenant, newest) is not None
+            if stored and not segments.keep_made:
                 segments.made.clear()
         if snapshots:
             self._projections.put_snapshots(tenant, trajectory_id, REDUCER_VERSION, snapshots)

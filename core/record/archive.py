@@ -66,12 +66,21 @@ _PARSED_ROWS_MAX = 60_000
 Entity = TypeVar("Entity")
 
 
+class CorruptSegment(CorruptAt):
+    """The bytes of a record segment are not those of its digest."""
+
+    def __init__(self, digest: str) -> None:
+        super().__init__("a record segment does not match its digest", digest=digest)
+        self.digest = digest
+
+
 class Segments:
     """Reads segments through `load`, remembers the newest few parsed, collects the new ones.
 
-    `load(digest)` gives a segment's bytes and raises what it raises where it cannot; CorruptAt
+    `load(digest)` gives a segment's bytes and raises what it raises where it cannot; CorruptSegment
     here where the bytes are not those of the digest. `made` holds segments written by folds
-    since it was last emptied: whoever keeps the record keeps them first. One thread at a time.
+    since it was last emptied: whoever keeps the record keeps them first; `keep_made` asks not to
+    empty it. One thread at a time.
     """
 
     def __init__(self, load: Load) -> None:
@@ -79,6 +88,7 @@ class Segments:
         self._parsed: OrderedDict[str, Index] = OrderedDict()
         self._parsed_rows = 0
         self.made: dict[str, bytes] = {}
+        self.keep_made = False
 
     def bytes_of(self, digest: str) -> bytes:
         """The verified bytes of a segment."""
@@ -87,7 +97,7 @@ class Segments:
             return made
         data = self._load(digest)
         if digest_text(sha256(data)) != digest:
-            raise CorruptAt("a record segment does not match its digest", digest=digest)
+            raise CorruptSegment(digest)
         return data
 
     def index(self, digest: str) -> Index:

@@ -19,6 +19,8 @@ from core.record.record import Call, Calls, TokenTotals
 if TYPE_CHECKING:
     from core.record.draft import Draft
 
+UNRESERVED = "unreserved"
+
 
 class CallsDraft:
     """The slice while a fold runs."""
@@ -82,6 +84,7 @@ def context_built(draft: Draft, event: Event, payload: lean.ContextBuilt) -> Non
             invocation_id,
             sequence,
             sequence,
+            UNRESERVED,
             sequence,
             None,
             None,
@@ -123,6 +126,7 @@ def model_replied(draft: Draft, event: Event, payload: lean.ModelReplied) -> Non
             invocation_id,
             sequence,
             sequence,
+            UNRESERVED,
             step=event.step,
             control_epoch=event.control_epoch,
         )
@@ -135,6 +139,7 @@ def model_replied(draft: Draft, event: Event, payload: lean.ModelReplied) -> Non
             known.invocation_id,
             known.first_sequence,
             sequence,
+            known.charge,
             known.context_sequence,
             sequence,
             status,
@@ -142,7 +147,6 @@ def model_replied(draft: Draft, event: Event, payload: lean.ModelReplied) -> Non
             model or known.model,
             known.retry_of,
             known.control_epoch,
-            known.charge,
         ),
     )
 

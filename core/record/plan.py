@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
@@ -35,12 +36,12 @@ def _plan(revision: int, items: tuple[PlanItem, ...], sequence: int) -> Plan:
 
 
 def _item(item: PlanItem) -> PlanItem:
-    cut_ = replace(
+    # The default status is left out of the bytes by identity; interning makes it one object.
+    return replace(
         item,
         id=cut.name(item.id),
         text=cut.text(item.text) or "",
-        status=cut.name(item.status),
+        status=sys.intern(cut.name(item.status)),
         depends_on=cut.items(item.depends_on),
         owner=cut.text(item.owner),
     )
-    return item if cut_ == item else cut_

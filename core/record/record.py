@@ -21,15 +21,23 @@ from core.events.tool import Basis, ResultStatus
 
 
 class Slice(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True, gc=False):
-    """Base of every part of a record. Immutable and free of cycles, so the collector skips it."""
+    """Base of every part of a record. Immutable and free of cycles, so the collector skips it.
+
+    Bytes are a function of the values only where a default is left out by its value; msgspec
+    compares identity. So a part whose defaults are texts or parts writes them all.
+    """
 
 
-class Scope(Slice, frozen=True):
+class HeldCapabilities(Capabilities, frozen=True, omit_defaults=False):
+    """Capabilities, written in full."""
+
+
+class Scope(Slice, frozen=True, omit_defaults=False):
     """What TaskStarted (and Forked) said."""
 
     title: str = ""
     standing: Standing = "gated"
-    capabilities: Capabilities = Capabilities()
+    capabilities: HeldCapabilities = HeldCapabilities()
     agent: str | None = None
     source: str | None = None
     model: str | None = None
@@ -179,6 +187,8 @@ class Call(Slice, frozen=True):
     invocation_id: str
     first_sequence: int
     last_sequence: int
+    charge: str
+    """unreserved, reserved, partial or settled."""
     context_sequence: int | None = None
     reply_sequence: int | None = None
     status: str | None = None
@@ -187,8 +197,6 @@ class Call(Slice, frozen=True):
     model: str | None = None
     retry_of: str | None = None
     control_epoch: int = 0
-    charge: str = "unreserved"
-    """unreserved, reserved, partial or settled."""
 
     @property
     def closed(self) -> bool:
@@ -206,7 +214,7 @@ class TokenTotals(Slice, frozen=True):
     unreported: int = 0
 
 
-class Calls(Slice, frozen=True):
+class Calls(Slice, frozen=True, omit_defaults=False):
     """Model calls: the open ones by value, the rest counted and archived."""
 
     open: dict[str, Call] = {}
@@ -275,7 +283,7 @@ class Budget(Slice, frozen=True):
     meters_spilled: int = 0
 
 
-class Control(Slice, frozen=True):
+class Control(Slice, frozen=True, omit_defaults=False):
     """Control state and the two orderings it carries."""
 
     state: ControlState = "RUNNING"
@@ -348,7 +356,7 @@ class Context(Slice, frozen=True):
     compacted_sequence: int = 0
 
 
-class Workspace(Slice, frozen=True):
+class Workspace(Slice, frozen=True, omit_defaults=False):
     """The workspace root the log names, and how well it is known."""
 
     root: str | None = None
@@ -434,7 +442,7 @@ class SegmentRef(Slice, frozen=True):
     last_sequence: int
 
 
-class Archive(Slice, frozen=True):
+class Archive(Slice, frozen=True, omit_defaults=False):
     """What has left the open tables: recent entities by value, older ones in segments."""
 
     recent: Recent = Recent()
@@ -447,7 +455,7 @@ class Archive(Slice, frozen=True):
         return sum(ref.rows for ref in self.segments)
 
 
-class TrajectoryRecord(Slice, frozen=True):
+class TrajectoryRecord(Slice, frozen=True, omit_defaults=False):
     """The state that the first `boundary` events represent."""
 
     trajectory_id: str

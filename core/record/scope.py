@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from msgspec.structs import replace
+from msgspec.structs import astuple, replace
 
 from core.events.branch import Forked
 from core.events.envelope import Event
 from core.events.task import TaskStarted
 from core.record import cut
-from core.record.record import Scope
+from core.record.record import HeldCapabilities, Scope
 
 if TYPE_CHECKING:
     from core.record.draft import Draft
@@ -24,7 +24,7 @@ def task_started(draft: Draft, event: Event, payload: TaskStarted) -> None:
     draft.scope = Scope(
         title=cut.text(payload.title) or "",
         standing=payload.standing,
-        capabilities=payload.capabilities,
+        capabilities=HeldCapabilities(*astuple(payload.capabilities)),
         agent=cut.text(payload.agent),
         source=cut.text(payload.source),
         model=cut.text(payload.model),

@@ -1,0 +1,239 @@
+"""Keeps summaries and snapshots up to date behind the log: a follower, never in its way.
+
+INVARIANTS
+1. A summary names the boundary it was made at (`as_of_sequence`), and holds nothing that the
+   record at that boundary does not say.
+2. Stopping it anywhere loses nothing: it goes on from the nearest snapshot, and the log is the
+   only thing it needs.
+3. It holds the interpreter for at most some hundred microseconds while appends are coming: it
+   folds SLICE_EVENTS at a time and pauses, and gathers notices for GATHER_SECONDS.
+4. A trajectory it cannot project (a missing payload, damage) is remembered as failed at that head
+   and left alone until its log grows; it never stops the others.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from core.errors import NotFound, StoreStopped, StrandlineError
+from core.events.control import TERMINAL
+from core.limits import SNAPSHOT_EVENTS
+from core.record.archive import CorruptSegment, Segments
+from core.record.record import TrajectoryRecord
+from core.record.reduce import Fold
+from runtime.time_travel import SegmentLost, TimeTravel, of_store
+from store.ports import BlobStore, Head, Notices, Projections, RecoveryStore
+
+#: Notices are gathered this long before their trajectories are projected.
+GATHER_SECONDS = 0.25
+#: Folded between two pauses while the store is busy: some 200 microseconds.
+SLICE_EVENTS = 32
+PAUSE_SECONDS = 0.001
+#: Folds kept for the next notice of their trajectory; each holds one bounded record.
+FOLDS_KEPT_MAX = 64
+_HEADS_PAGE = 500
+
+Summary = dict[str, object]
+Progress = Callable[[str, int], None]
+
+
+@dataclass(slots=True)
+class _Live:
+    """A fold that follows one trajectory."""
+
+    base: TrajectoryRecord
+    """Where the fold began."""
+    fold: Fold
+    segments: Segments
+
+
+class Projector:
+    """Follows one store. `start` runs it in a thread; `catch_up` runs it here."""
+
+    def __init__(
+        self,
+        store: RecoveryStore,
+        blobs: BlobStore,
+        projections: Projections,
+        *,
+        tenants: Iterable[str] = ("local",),
+    ) -> None:
+        self._store = store
+        self._projections = projections
+        self._travel: TimeTravel = of_store(store, blobs, projections)
+        self._tenants = tuple(tenants)
+        self._live: OrderedDict[tuple[str, str], _Live] = OrderedDict()
+        #: Held while a trajectory is projected: one fold of it at a time.
+        self._work = threading.Lock()
+        self._stop = threading.Event()
+        self._notices: Notices | None = None
+        self._thread: threading.Thread | None = None
+        self.failed: dict[tuple[str, str], tuple[int, str]] = {}
+        """(tenant, trajectory) -> head and reason, where projecting failed."""
+
+    def start(self) -> None:
+        """Follow the store in a thread of its own, until `close`."""
+        self._notices = self._store.subscribe()
+        self._thread = threading.Thread(target=self._run, name="projector", daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        """Stop following; idempotent, and returns once the thread has ended."""
+        self._stop.set()
+        if self._notices is not None:
+            self._notices.close()
+        if self._thread is not None:
+            self._thread.join()
+            self._thread = None
+
+    def catch_up(
+        self,
+        tenant: str | None = None,
+        trajectory_id: str | None = None,
+        *,
+        progress: Progress | None = None,
+    ) -> int:
+        """Project one trajectory, or all of one tenant or of every one, up to its head; how many
+        had to be. Errors of a single named trajectory are raised, others are kept in `failed`."""
+        if trajectory_id is not None:
+            assert tenant is not None, "a trajectory belongs to a tenant"
+            return int(self._project(tenant, trajectory_id, gently=False))
+        tenants = self._tenants if tenant is None else (tenant,)
+        return sum(self._catch_up_all(one, gently=False, progress=progress) for one in tenants)
+
+    # --- following -------------------------------------------------------------------------------
+
+    def _run(self) -> None:
+        assert self._notices is not None
+        try:
+            for tenant in self._tenants:
+                self._catch_up_all(tenant, gently=True)
+            while not self._stop.is_set():
+                moved = self._notices.wait(60.0)
+                if moved and not self._stop.wait(GATHER_SECONDS):
+                    moved += self._notices.wait(0.0)
+                for tenant, trajectory_id in dict.fromkeys(name[:2] for name in moved):
+                    if self._stop.is_set():
+                        return
+                    self._attempt(tenant, trajectory_id, gently=True)
+        except StoreStopped:
+            return
+
+    def _catch_up_all(self, tenant: str, *, gently: bool, progress: Progress | None = None) -> int:
+        done, after = 0, ""
+        while not self._stop.is_set():
+            heads = self._store.heads(tenant, after=after, limit=_HEADS_PAGE)
+            if not heads:
+                break
+            for head in heads:
+                if self._stop.is_set():
+                    break
+                if self._behind(head):
+                    done += self._attempt(tenant, head.trajectory_id, gently=gently)
+                    if progress is not None:
+                        progress(head.trajectory_id, head.sequence_number)
+            after = heads[-1].trajectory_id
+        return done
+
+    def _behind(self, head: Head) -> bool:
+        summary = self._projections.summary(head.tenant, head.trajectory_id)
+        return summary is None or summary["as_of_sequence"] != head.sequence_number
+
+    def _attempt(self, tenant: str, trajectory_id: str, *, gently: bool) -> bool:
+        try:
+            return self._project(tenant, trajectory_id, gently=gently)
+        except StoreStopped:
+            raise
+        except NotFound:
+            return False
+        except StrandlineError as error:
+            head = self._store.head(tenant, trajectory_id).sequence_number
+            self.failed[tenant, trajectory_id] = (head, str(error))
+            return False
+
+    # --- one trajectory --------------------------------------------------------------------------
+
+    def _project(self, tenant: str, trajectory_id: str, *, gently: bool) -> bool:
+        """Fold to the head and store the summary; False if it was there already or has failed."""
+        with self._work:
+            head = self._store.head(tenant, trajectory_id)
+            if gently and self.failed.get((tenant, trajectory_id), (0, ""))[0] == (
+                head.sequence_number or -1
+            ):
+                return False
+            live = self._live.pop((tenant, trajectory_id), None)
+            if live is None or live.fold.boundary > head.sequence_number:
+                live = self._begin(tenant, trajectory_id, head.sequence_number)
+            while True:
+                try:
+                    self._advance(live, tenant, trajectory_id, head, gently=gently)
+                    break
+                except (SegmentLost, CorruptSegment) as lost:
+                    base, segments = self._travel.before_loss(tenant, live.base, lost)
+                    live = _Live(base, Fold(base, segments), segments)
+            self._live[tenant, trajectory_id] = live
+            while len(self._live) > FOLDS_KEPT_MAX:
+                self._live.popitem(last=False)
+            reached = live.fold.boundary
+            if reached == head.sequence_number:
+                summary = summary_of(live.fold.record(), head)
+                self._projections.put_summary(tenant, trajectory_id, reached, summary)
+                self.failed.pop((tenant, trajectory_id), None)
+            return True
+
+    def _begin(self, tenant: str, trajectory_id: str, boundary: int) -> _Live:
+        segments = self._travel.new_segments(tenant)
+        base = self._travel.base(tenant, trajectory_id, boundary)
+        return _Live(base, Fold(base, segments), segments)
+
+    def _advance(
+        self, live: _Live, tenant: str, trajectory_id: str, head: Head, *, gently: bool
+    ) -> None:
+        target = head.sequence_number
+        while live.fold.boundary < target and not self._stop.is_set():
+            upto = target
+            if gently:
+                upto = min(target, live.fold.boundary + SLICE_EVENTS)
+            else:
+                upto = min(target, live.fold.boundary + SNAPSHOT_EVENTS * 64)
+            self._travel.advance(live.fold, live.segments, tenant, trajectory_id, upto)
+            if gently and upto < target:
+                self._stop.wait(PAUSE_SECONDS)
+
+
+def summary_of(record: TrajectoryRecord, head: Head) -> Summary:
+    """The row of the trajectory list; None in it means: never recorded."""
+    usd = record.budget.accounts.get("usd")
+    tokens = record.calls.tokens
+    reported = record.calls.replied > tokens.unreported
+    state = record.control.state
+    model = record.calls.models[0] if record.calls.models else record.scope.model
+    return {
+        "title": record.scope.title or None,
+        "agent": record.scope.agent,
+        "source": record.scope.source,
+        "standing": head.standing,
+        "model": model,
+        "status": state,
+        "step": record.progress.step,
+        "high_water": record.progress.high_water,
+        "generation": record.ownership.owner_epoch,
+        "unsettled": record.operations.unsettled,
+        "operations": record.operations.total,
+        "input_tokens": tokens.input if reported else None,
+        "output_tokens": tokens.output if reported else None,
+        "cache_read_tokens": tokens.cache_read if reported else None,
+        "cache_write_tokens": tokens.cache_write if reported else None,
+        "cost_nano_usd": usd.consumed
+        if usd is not None and usd.settlements and usd.unit == "nano_usd"
+        else None,
+        "events": record.boundary,
+        "started_at": record.first_occurred_at,
+        "ended_at": record.last_occurred_at if state in TERMINAL else None,
+        "updated_at": record.last_recorded_at if record.boundary else head.created_at,
+        "exit_detail": record.control.detail,
+        "blocked": record.blocked is not None,
+    }
