@@ -12,8 +12,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from core.rules.grades import grade
-
 from app.pages import reading
 from app.pages.place import Place
 from app.presenters import log_list, payloads, state, timeline
@@ -31,6 +29,7 @@ from core.events.envelope import BlobRef, Event
 from core.events.marks import CHECKPOINTS, ERRORS, MODEL_CALLS, TOOLS, Mark
 from core.principal import Principal
 from core.record.record import TrajectoryRecord
+from core.rules.grades import grade
 from runtime.service import Runtime
 from runtime.time_travel import RecordView
 from store.ports import Head, ImportSource, LedgerRow
@@ -234,14 +233,15 @@ def _grades(reads: _Reads) -> dict[str, Graded]:
     at_head = reads.place.seq == head.sequence_number
     found = {}
     for operation in record.operations.open.values():
-        if operation.unsettled:
-            word = grade(operation, record, standing=head.standing, at_head=at_head)
-            found[operation.operation_id] = Graded(word.word, word.basis or "", word.reason)
+        told = grade(operation, record, standing=head.standing, at_head=at_head)
+        found[operation.operation_id] = Graded(
+            told.word, told.basis or "", told.reason, operation.unsettled
+        )
     return found
 
 
 def _marks(grades: Mapping[str, Graded]) -> tuple[tuple[str, int], ...]:
-    words = [graded.word for graded in grades.values()]
+    words = [graded.word for graded in grades.values() if graded.unsettled]
     order = ("in_doubt", "unknown", "in_flight", "not_dispatched")
     return tuple((word, words.count(word)) for word in order if word in words)
 
@@ -253,8 +253,8 @@ def _facts(reads: _Reads) -> tuple[Fact, ...]:
     if owner.owner_epoch:
         facts.append(Fact("generation", count(owner.owner_epoch), owner.worker or ""))
     elif head.standing == "imported":
-        facts.append(Fact("from", one_line(scope.source or "a file", 60)))
-    if scope.agent and scope.agent != scope.source:
+        facts.append(Fact("imported from", one_line(scope.agent or scope.source or "a file", 60)))
+    if scope.agent and head.standing != "imported":
         facts.append(Fact("agent", one_line(scope.agent, 60)))
     model = record.calls.models[0] if record.calls.models else scope.model
     if model:
@@ -365,6 +365,7 @@ def _ribbon(
         open_operations=[
             OpenOperation(key, reads.view.record.operations.open[key].first_sequence, graded.word)
             for key, graded in grades.items()
+            if graded.unsettled
         ],
         control_before=control,
         owner_before=owner,

@@ -6,9 +6,12 @@ it. Untrusted words are cut to one line here and made visible; templates escape 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
+
+import orjson
 
 from app.presenters.format import amount, count, plural, short_digest, short_id
 from app.presenters.terminal import one_line
@@ -95,6 +98,33 @@ def telling(arguments: object) -> str:
                 return one_line(" ".join(value), 120)
         return _mapping(arguments)
     return one_line(arguments, 120) if isinstance(arguments, str) else ""
+
+
+#: Lines of an output that say nothing: brackets, the return code that stands beside it anyway.
+_EMPTY_LINE = re.compile(
+    r"[\s{}\[\](),]*|</?\w+>|<returncode>.*|\s*\"?(returncode|exit_code)\"?\s*:.*"
+)
+#: Keys under which tools put what they printed.
+_OUTPUTS = ("output", "stdout", "content", "text", "result", "stderr", "exception_info")
+
+
+def gist(text: str, limit: int = 70) -> str:
+    """The first line of an output that says something; JSON and tags around it are looked into."""
+    head = text[:4000]
+    if head.lstrip().startswith("{") and len(text) <= len(head):
+        try:
+            value = orjson.loads(head)
+        except orjson.JSONDecodeError:
+            value = None
+        if isinstance(value, dict):
+            for key in _OUTPUTS:
+                if isinstance(value.get(key), str) and value[key].strip():
+                    return one_line(value[key], limit)
+            return one_line(_mapping(value), limit)
+    for line_ in head.split("\n", 40)[:40]:
+        if not _EMPTY_LINE.fullmatch(line_):
+            return one_line(line_, limit)
+    return ""
 
 
 def tokens(usage: object) -> str:
@@ -200,7 +230,7 @@ def _intent(event: Event, p: ToolIntent) -> tuple[str, bool]:
 
 
 def _result(event: Event, p: ToolResult) -> tuple[str, bool]:
-    said = one_line(p.error or p.observation or "", 70)
+    said = gist(p.error or p.observation or "")
     return _join(
         p.status,
         f"exit {p.exit_code}" if p.exit_code is not None else None,

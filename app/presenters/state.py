@@ -71,6 +71,7 @@ class Graded:
     word: str
     basis: str
     reason: str
+    unsettled: bool
 
 
 class _Changes:
@@ -272,7 +273,10 @@ def _operations(r: TrajectoryRecord, seen: _Changes, grades: Mapping[str, Graded
                 operation,
                 seen,
                 Graded(
-                    "established", operation.outcome_basis or "", "adequate evidence is recorded"
+                    "established",
+                    operation.outcome_basis or "",
+                    "adequate evidence is recorded",
+                    False,
                 ),
             )
     held = len(o.open) + o.spilled

@@ -18,6 +18,8 @@ class TrajectoryRow:
     trajectory_id: str
     title: str
     agent: str
+    source: str
+    """What it was imported from, in words."""
     standing: str
     model: str | None
     status: str
@@ -44,9 +46,7 @@ def row(summary: Mapping[str, object]) -> TrajectoryRow:
     trajectory_id = str(summary["trajectory_id"])
     standing = str(summary.get("standing") or "gated")
     source, agent = summary.get("source"), summary.get("agent")
-    said = [
-        one_line(str(part), 40) for part in (agent, source if source != agent else None) if part
-    ]
+    told = agent or source
     imported = standing in ("imported", "replica")
     step, high = _whole(summary, "step") or 0, _whole(summary, "high_water") or 0
     generation = _whole(summary, "generation") or 0
@@ -55,7 +55,10 @@ def row(summary: Mapping[str, object]) -> TrajectoryRow:
         href=links.trajectory(trajectory_id),
         trajectory_id=trajectory_id,
         title=one_line(str(summary.get("title") or trajectory_id), 120),
-        agent=" · ".join(said) or "not named",
+        agent=one_line(str(told), 40) + (" import" if standing == "imported" else "")
+        if told
+        else "not named",
+        source=f"imported from {one_line(str(source), 60)}" if source else standing,
         standing=standing,
         model=one_line(str(summary["model"]), 40) if summary.get("model") else None,
         status=str(summary.get("status") or "unknown"),

@@ -305,7 +305,11 @@ def _points(
         for item in items
         if item.event.type == "ModelReplied" and item.event.invocation_id
     }
-    contexts = {item.event.invocation_id for item in items if item.event.type == "ContextBuilt"}
+    contexts = {
+        item.event.invocation_id: item.event.sequence_number
+        for item in items
+        if item.event.type == "ContextBuilt" and item.event.invocation_id
+    }
     bars = []
     for item in items:
         if item.event.type not in types:
@@ -322,7 +326,8 @@ def _points(
             css = _css(reply) if known or item.event.sequence_number > boundary else "b-model"
             bars.append(_bar(item, axis, boundary, end=end, css=css))
         elif item.event.type == "ModelReplied" and call in contexts:
-            if item.event.sequence_number > boundary:
+            # Part of its call's bar, unless the boundary lies between the two.
+            if contexts[call] <= boundary < item.event.sequence_number:
                 bars.append(_bar(item, axis, boundary))
         else:
             bars.append(_bar(item, axis, boundary))
