@@ -129,6 +129,8 @@ class BoundaryPage(Page):
     later: str
     never: tuple[str, ...]
     """Lanes the source can never fill."""
+    unused: tuple[str, ...]
+    """Lanes left out because nothing in this log fills them."""
     ribbon: Ribbon | None
     log: LogList
     jumps: tuple[Jump, ...]
@@ -199,6 +201,7 @@ def load(
         ),
         "later": _later(reads, end),
         "never": tuple(sorted(absent)),
+        "unused": tuple(sorted(set(_unused(reads, end)) - absent)),
         "ribbon": _ribbon(reads, drawn, grades, absent, end),
         "log": log_list.build(
             [i for i in reads.items if log_span[0] <= i.event.sequence_number <= log_span[1]],
@@ -333,7 +336,8 @@ def _blocked(record: TrajectoryRecord) -> str:
 
 def _times_why(reads: _Reads) -> str:
     stated = sum(1 for item in reads.items if item.event.occurred_at is not None)
-    if reads.items and stated * 2 < len(reads.items):
+    imported = reads.head.standing in ("imported", "replica")
+    if imported and reads.items and stated * 2 < len(reads.items):
         return "the source states no times"
     return ""
 
@@ -354,9 +358,6 @@ def _ribbon(
         before = reads.runtime.record_at(reads.who, reads.place.trajectory_id, drawn[0] - 1).record
         control = before.control.state
         owner = (before.ownership.owner_epoch, before.ownership.worker)
-    counts = end.event_counts if end is not None else reads.view.record.event_counts
-    imported = reads.head.standing in ("imported", "replica")
-    lanes = absent | ({"checkpoints"} if imported and not counts.get("Checkpoint") else frozenset())
     return timeline.build(
         items,
         boundary=reads.place.seq,
@@ -369,9 +370,24 @@ def _ribbon(
         ],
         control_before=control,
         owner_before=owner,
-        absent=lanes,
-        show_compaction=not imported or bool(counts.get("Compacted")),
+        absent=absent | frozenset(_unused(reads, end)),
     )
+
+
+#: Lanes that only some trajectories use, with the event that fills each.
+_LANES = (
+    ("ownership", "OwnershipGranted"),
+    ("approvals", "ApprovalRequested"),
+    ("checkpoints", "Checkpoint"),
+    ("compaction", "Compacted"),
+)
+
+
+def _unused(reads: _Reads, end: TrajectoryRecord | None) -> tuple[str, ...]:
+    """Lanes that nothing in this log fills, so that the drawing is as low as it can be."""
+    if end is None:
+        return ()
+    return tuple(lane for lane, type_ in _LANES if not end.event_counts.get(type_))
 
 
 def _neighbour(reads: _Reads, marks: tuple[Mark, ...], *, forward: bool) -> int | None:

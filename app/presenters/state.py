@@ -19,6 +19,7 @@ from core.record.record import Account, Operation, TrajectoryRecord
 #: Open operations, reservations and approvals listed by value; the rest is counted.
 OPEN_MAX = 40
 CHANGES_MAX = 300
+COUNTS = "events so far"
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +43,8 @@ class Value:
     mark: str = ""
     """A grade's word, shown as its mark."""
     title: str = ""
+    fresh: bool = False
+    """It was not there before this boundary."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,16 +122,25 @@ def sections(
         return tuple(shown)
     kept = []
     for section in shown:
-        lines = tuple(line for line in section.lines if line.tone)
+        lines = tuple(_touched(section, line) for line in section.lines if line.tone)
         if lines:
             kept.append(Section(section.name, lines, True, section.note))
     return tuple(kept)
 
 
+def _touched(section: Section, line: StateLine) -> StateLine:
+    """The line; of the event counts only those that changed."""
+    if section.name != COUNTS:
+        return line
+    values = tuple(value for value in line.values if value.old is not None or value.fresh)
+    return StateLine(values, line.tone, line.depth, line.why)
+
+
 def _value(seen: _Changes, path: str, key: str, value: object, **more: object) -> Value:
     change = seen.old.get(path)
     old = change.old if change is not None and change.old is not None else None
-    return Value(key, _text(value), old=_old(old), **more)  # type: ignore[arg-type]
+    fresh = change is not None and change.old is None
+    return Value(key, _text(value), old=_old(old), fresh=fresh, **more)  # type: ignore[arg-type]
 
 
 def _text(value: object) -> str:
@@ -504,4 +516,4 @@ def _counts(r: TrajectoryRecord, seen: _Changes) -> Section:
         for name, number in sorted(r.event_counts.items(), key=lambda pair: -pair[1])[:24]
     ]
     note = plural(r.unparsed, "original") + " kept unread" if r.unparsed else ""
-    return _section("events so far", [_line(seen, values, "event_counts")] if values else [], note)
+    return _section(COUNTS, [_line(seen, values, "event_counts")] if values else [], note)

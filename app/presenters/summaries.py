@@ -36,6 +36,8 @@ class TrajectoryRow:
     tokens: str | None
     cost: str | None
     duration: str | None
+    timed: bool
+    """Its source states when it began."""
     events: str
     updated_at: int | None
     blocked: bool
@@ -55,9 +57,7 @@ def row(summary: Mapping[str, object]) -> TrajectoryRow:
         href=links.trajectory(trajectory_id),
         trajectory_id=trajectory_id,
         title=one_line(str(summary.get("title") or trajectory_id), 120),
-        agent=one_line(str(told), 40) + (" import" if standing == "imported" else "")
-        if told
-        else "not named",
+        agent=one_line(str(told), 40) if told else "not named",
         source=f"imported from {one_line(str(source), 60)}" if source else standing,
         standing=standing,
         model=one_line(str(summary["model"]), 40) if summary.get("model") else None,
@@ -75,6 +75,7 @@ def row(summary: Mapping[str, object]) -> TrajectoryRow:
         duration=duration(ended - started)
         if started is not None and ended is not None and ended >= started
         else None,
+        timed=started is not None,
         events=count(_whole(summary, "events") or 0),
         updated_at=_whole(summary, "updated_at"),
         blocked=bool(summary.get("blocked")),

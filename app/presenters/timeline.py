@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
-from app.presenters.format import clock, count, offset, short_id
+from app.presenters.format import clock, count, short_id
 from app.presenters.labels import Line
 from core.events.approval import ApprovalRequested, ApprovalResolved
 from core.events.control import TERMINAL, ControlChanged
@@ -35,9 +35,9 @@ class Item:
     line: Line
 
     @property
-    def at(self) -> int:
-        """When it happened: as the producer states, else as it was recorded."""
-        return self.event.occurred_at or self.event.recorded_at
+    def occurred_at(self) -> int | None:
+        """When it happened, as the producer states it."""
+        return self.event.occurred_at
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,12 +165,12 @@ def build(
     control_before: str,
     owner_before: tuple[int, str | None],
     absent: frozenset[str] = frozenset(),
-    show_compaction: bool = True,
 ) -> Ribbon | None:
     """The ribbon of one window; None for an empty log.
 
     `control_before` and `owner_before` are the record's at the boundary before the window;
-    `absent` names what the source never records (`ownership`, `approvals`, `checkpoints`).
+    `absent` names the lanes that are left out: `ownership`, `approvals`, `checkpoints`,
+    `compaction`.
     """
     if not items:
         return None
@@ -186,17 +186,17 @@ def build(
 
     if "ownership" not in absent:
         add(Lane("ownership", 20, top, _ownership(items, axis, boundary, owner_before)))
-    add(Lane("control", 14, top, _control(items, axis, boundary, control_before), opt=True))
+    add(Lane("control", 16, top, _control(items, axis, boundary, control_before), opt=True))
     add(Lane("model", 20, top, _points(items, axis, boundary, ("ContextBuilt", "ModelReplied"))))
     add(Lane("tools", 40, top, _tools(items, axis, boundary)))
     open_lane, word = _open(open_operations, axis, boundary, top)
     add(open_lane)
     if "approvals" not in absent:
-        add(Lane("approvals", 14, top, _approvals(items, axis, boundary), opt=True))
+        add(Lane("approvals", 16, top, _approvals(items, axis, boundary), opt=True))
     if "checkpoints" not in absent:
         add(Lane("checkpoints", 22, top, _points(items, axis, boundary, ("Checkpoint",))))
-    if show_compaction:
-        add(Lane("compaction", 14, top, _points(items, axis, boundary, ("Compacted",)), opt=True))
+    if "compaction" not in absent:
+        add(Lane("compaction", 16, top, _points(items, axis, boundary, ("Compacted",)), opt=True))
     cursor = axis.right(boundary) if boundary >= first else 0.0
     present = {item.line.family for item in items}
     return Ribbon(
@@ -240,11 +240,29 @@ def _even(items: Sequence[Item]) -> _Axis:
     return _Axis(first, last, edges)
 
 
-def _by_time(items: Sequence[Item]) -> _Axis:
-    """Positions by time; a clock that steps back is held at the latest time seen."""
+def times_of(items: Sequence[Item]) -> list[int]:
+    """One time per event, never falling: stated times where most events state one, else recorded.
+
+    An event that states none stands at the time of the one before it; a clock that steps back is
+    held at the latest time seen.
+    """
+    stated = [item.occurred_at for item in items if item.occurred_at is not None]
+    if len(stated) * 2 < len(items):
+        return [item.event.recorded_at for item in items]
     times: list[int] = []
     for item in items:
-        times.append(max(item.at, times[-1]) if times else item.at)
+        at = (
+            item.occurred_at
+            if item.occurred_at is not None
+            else (times or stated)[-1 if times else 0]
+        )
+        times.append(max(at, times[-1]) if times else at)
+    return times
+
+
+def _by_time(items: Sequence[Item]) -> _Axis:
+    """Positions by time."""
+    times = times_of(items)
     span = max(times[-1] - times[0], 1)
     first = items[0].event.sequence_number
     edges = {}
@@ -471,7 +489,7 @@ def _open(
     doubt = any(o.grade == "in_doubt" for o in listed)
     name = "in doubt" if doubt or not listed else "unknown"
     if not listed:
-        return Lane("unsettled", 16, top), ""
+        return Lane("unsettled", 18, top), ""
     since = min(o.since for o in listed)
     left = axis.left(since) if since >= axis.first else 0.0
     grey = "" if doubt else "-grey"
@@ -493,7 +511,7 @@ def _open(
     return (
         Lane(
             "unsettled",
-            16,
+            18,
             top,
             (bar,),
             label=text,
@@ -510,12 +528,10 @@ def _ticks(items: Sequence[Item], axis: _Axis, by: str) -> tuple[Tick, ...]:
     ticks: list[Tick] = []
     last_x = -15.0
     if by == "time":
-        zero = items[0].at
-        for item in items:
+        for item, at in zip(items, times_of(items), strict=True):
             x = axis.right(item.event.sequence_number)
             if x - last_x >= 17 and 4 <= x <= 95:
-                text = clock(item.at) if item.event.occurred_at else offset(item.at - zero)
-                ticks.append(Tick(_percent(x), text))
+                ticks.append(Tick(_percent(x), clock(at)))
                 last_x = x
         return tuple(ticks)
     step = next((t for t in _TICKS if len(items) / t <= 6), _TICKS[-1])
