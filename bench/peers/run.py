@@ -88,8 +88,8 @@ def wrk(url: str, script: Path, connections: int, seconds: float) -> dict[str, f
         raise SystemExit(f"wrk saw failures:\n{said}")
     return {
         "rate": float(_found(r"Requests/sec:\s+([\d.]+)", said)),
-        "p50_ms": _milliseconds(_found(r"50%\s+(\S+)", said)),
-        "p99_ms": _milliseconds(_found(r"99%\s+(\S+)", said)),
+        "p50_ms": _milliseconds(_found(r"(?m)^ +50%\s+(\S+)", said)),
+        "p99_ms": _milliseconds(_found(r"(?m)^ +99%\s+(\S+)", said)),
     }
 
 
