@@ -39,7 +39,7 @@ from core.instants import Instant
 from store import decide_install
 from store.overlay import Overlay
 from store.ports import Ack, AppendCommand, ClaimCommand, CreateCommand, Grant, InstallCommand
-from store.schema import SEQUENCE_MASK
+from store.schema import SEQUENCE_MAX
 from store.state import (
     BarrierCommand,
     BlobsCommand,
@@ -254,8 +254,8 @@ def _accept(
     name = (head.tenant, head.trajectory_id)
     fresh = [(p, bodies[i]) for i, p in enumerate(command.events) if known[i] is None]
     _check_references(overlay, name, head, [prepared for prepared, _ in fresh])
-    if head.sequence_number + len(fresh) > SEQUENCE_MASK:
-        raise TooLarge(f"a trajectory holds at most {SEQUENCE_MASK} events")
+    if head.sequence_number + len(fresh) > SEQUENCE_MAX:
+        raise TooLarge(f"a trajectory holds at most {SEQUENCE_MAX} events")
     _stamp(overlay, head, command.issuer, fresh, under)
     numbers = []
     for prepared, stored in zip(command.events, known, strict=True):
@@ -374,7 +374,7 @@ def _stamp(
             sequence_number, prepared.digest, epoch, event.type
         )
         if prepared.binding is not None and event.operation_id is not None:
-            overlay.bind(name, head.key, event.operation_id, prepared.binding, sequence_number)
+            overlay.known.bindings[name, event.operation_id] = prepared.binding
         head.control_epoch += prepared.controls
         head.record_version += prepared.guarded
     head.sequence_number, head.chain, head.recorded_at = sequence_number, chain, recorded_at

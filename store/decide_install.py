@@ -17,7 +17,7 @@ from core.instants import Instant
 from core.limits import STAGED_EVENTS_MAX
 from store.overlay import Overlay
 from store.ports import InstallCommand
-from store.schema import SEQUENCE_MASK
+from store.schema import SEQUENCE_MAX
 from store.state import Draft, HeadState, Member, Name, NewRow, Piece, StoredEvent, Wants
 from store.verify import chain_after
 
@@ -106,7 +106,7 @@ def _fresh(
     for piece in pieces:
         event = piece.event
         number = event.sequence_number
-        if not 1 <= number <= SEQUENCE_MASK or number in fresh:
+        if not 1 <= number <= SEQUENCE_MAX or number in fresh:
             raise InvalidInput(
                 "sequence numbers start at 1 and stand once in a piece", field="sequence_number"
             )
@@ -198,7 +198,7 @@ def _extend(overlay: Overlay, head: HeadState, run: list[Piece], staged: dict[in
         )
         overlay.known.positions[name, event.sequence_number] = (event.digest, event.chain)
         if piece.binding is not None and event.operation_id is not None:
-            overlay.bind(name, head.key, event.operation_id, piece.binding, event.sequence_number)
+            overlay.known.bindings[name, event.operation_id] = piece.binding
         if staged.pop(event.sequence_number, None) is not None:
             overlay.unstage(head.key, event.sequence_number)
         head.sequence_number, head.chain = event.sequence_number, event.chain

@@ -18,7 +18,7 @@ from core.ids import tenant as parse_tenant
 from core.ids import trajectory_id as parse_trajectory_id
 from core.instants import Instant
 from core.limits import INTEGER_MAX
-from store import rows, verify
+from store import blocks, rows, verify
 from store.engine import Readers
 from store.notices import Hub, Subscription
 from store.ports import (
@@ -36,7 +36,7 @@ from store.ports import (
     SourceSegment,
     StoreFacts,
 )
-from store.schema import SEQUENCE_BITS, SEQUENCE_MASK
+from store.schema import SEQUENCE_MAX
 from store.sqlite_driver import Connection
 from store.state import BlobsCommand, Done, HeadState, Member, Piece
 from store.transact import HEAD_COLUMNS
@@ -208,27 +208,26 @@ class SqliteRecoveryStore:
         limit: int = 1000,
     ) -> list[Event]:
         with self._readers.use() as connection:
-            base = self._key(connection, tenant, trajectory_id) << SEQUENCE_BITS
+            key = self._key(connection, tenant, trajectory_id)
             found = connection.execute(
-                f"{rows.SELECT_EVENT} WHERE position > ? AND position <= ? AND tenant = ? "
-                "ORDER BY position LIMIT ?",
-                (base + _bounded(after), base + _bounded(upto), tenant, limit),
+                f"{rows.SELECT_EVENT} WHERE trajectory_key = ? AND sequence_number > ? "
+                "AND sequence_number <= ? AND tenant = ? ORDER BY sequence_number LIMIT ?",
+                (key, _bounded(after), _bounded(upto), tenant, limit),
             ).fetchall()
         return [rows.event(trajectory_id, row) for row in found]
 
     def fold_rows(
         self, tenant: str, trajectory_id: str, *, after: int, upto: int
     ) -> Iterable[Event]:
-        with self._readers.use() as connection:
-            base = self._key(connection, tenant, trajectory_id) << SEQUENCE_BITS
-        at, end = base + _bounded(after), base + _bounded(upto)
+        at, end = _bounded(after), _bounded(upto)
         while at < end:
             # Pages, so that no read transaction outlives the consumer's patience.
             with self._readers.use() as connection:
+                key = self._key(connection, tenant, trajectory_id)
                 found = connection.execute(
-                    f"{rows.SELECT_FOLD} WHERE position > ? AND position <= ? AND tenant = ? "
-                    "ORDER BY position LIMIT ?",
-                    (at, end, tenant, _PAGE),
+                    f"{rows.SELECT_FOLD} WHERE trajectory_key = ? AND sequence_number > ? "
+                    "AND sequence_number <= ? AND tenant = ? ORDER BY sequence_number LIMIT ?",
+                    (key, at, end, tenant, _PAGE),
                 ).fetchall()
             for row in found:
                 yield rows.fold_event(trajectory_id, row)
@@ -237,7 +236,7 @@ class SqliteRecoveryStore:
             at = found[-1][0]
 
     def event_by_id(self, tenant: str, trajectory_id: str, event_id: str) -> Event | None:
-        found = self._where((tenant, trajectory_id), "event_id = ?", event_id, upto=None, limit=1)
+        found = self._where((tenant, trajectory_id), "event_id", event_id, upto=None, limit=1)
         return found[0] if found else None
 
     def operation_events(
@@ -249,9 +248,8 @@ class SqliteRecoveryStore:
         upto: int | None = None,
         limit: int = 200,
     ) -> list[Event]:
-        return self._where(
-            (tenant, trajectory_id), "operation_id = ?", operation_id, upto=upto, limit=limit
-        )
+        name = (tenant, trajectory_id)
+        return self._where(name, "operation_id", operation_id, upto=upto, limit=limit)
 
     def operations_begun(
         self, tenant: str, trajectory_id: str, operation_ids: frozenset[str], *, upto: int
@@ -260,13 +258,13 @@ class SqliteRecoveryStore:
         ids = sorted(operation_ids)
         with self._readers.use() as connection:
             key = self._key(connection, tenant, trajectory_id)
-            for start in range(0, len(ids), _IDS_PER_QUERY):
-                some = ids[start : start + _IDS_PER_QUERY]
+            for start in range(0, len(ids), _PAGE):
+                some = ids[start : start + _PAGE]
                 found = connection.execute(
-                    "SELECT DISTINCT operation_id FROM events INDEXED BY events_by_operation "
-                    f"WHERE trajectory_key = ? AND operation_id IN ({', '.join('?' * len(some))}) "
-                    "AND position <= ?",
-                    (key, *some, (key << SEQUENCE_BITS) + _bounded(upto)),
+                    "SELECT DISTINCT operation_id FROM events WHERE trajectory_key = ? "
+                    f"AND operation_id IN ({', '.join('?' * len(some))}) AND tenant = ? "
+                    "AND +sequence_number <= ?",
+                    (key, *some, tenant, _bounded(upto)),
                 ).fetchall()
                 begun.update(row[0] for row in found)
         return frozenset(begun)
@@ -280,26 +278,20 @@ class SqliteRecoveryStore:
         upto: int | None = None,
         limit: int = 200,
     ) -> list[Event]:
-        return self._where(
-            (tenant, trajectory_id), "invocation_id = ?", invocation_id, upto=upto, limit=limit
-        )
+        name = (tenant, trajectory_id)
+        return self._where(name, "invocation_id", invocation_id, upto=upto, limit=limit)
 
     def _where(
-        self,
-        name: tuple[str, str],
-        condition: str,
-        value: str,
-        *,
-        upto: int | None,
-        limit: int,
+        self, name: tuple[str, str], column: str, value: str, *, upto: int | None, limit: int
     ) -> list[Event]:
         tenant, trajectory_id = name
         with self._readers.use() as connection:
             key = self._key(connection, tenant, trajectory_id)
+            # `+` keeps the order from choosing the index: few rows have the value.
             found = connection.execute(
-                f"{rows.SELECT_EVENT} WHERE trajectory_key = ? AND {condition} AND tenant = ? "
-                "AND position <= ? ORDER BY position LIMIT ?",
-                (key, value, tenant, (key << SEQUENCE_BITS) + _bounded(upto), limit),
+                f"{rows.SELECT_EVENT} WHERE trajectory_key = ? AND {column} = ? AND tenant = ? "
+                "AND +sequence_number <= ? ORDER BY +sequence_number LIMIT ?",
+                (key, value, tenant, _bounded(upto), limit),
             ).fetchall()
         return [rows.event(trajectory_id, row) for row in found]
 
@@ -312,27 +304,15 @@ class SqliteRecoveryStore:
         sequence_number: int,
         forward: bool,
     ) -> int | None:
-        compare, order, best = (">", "ASC", min) if forward else ("<", "DESC", max)
         with self._readers.use() as connection:
             key = self._key(connection, tenant, trajectory_id)
-            at = (key << SEQUENCE_BITS) + _bounded(sequence_number)
-            found = [
-                row[0]
-                for mark in marks
-                if (
-                    row := connection.execute(
-                        "SELECT position FROM events WHERE trajectory_key = ? AND mark = ? "
-                        f"AND position {compare} ? ORDER BY position {order} LIMIT 1",
-                        (key, int(mark), at),
-                    ).fetchone()
-                )
-            ]
-        return best(found) & SEQUENCE_MASK if found else None
+            at = _bounded(sequence_number)
+            return blocks.neighbour(connection, key, marks, at, forward=forward)
 
     def at_time(self, tenant: str, trajectory_id: str, instant: Instant) -> int:
         """By bisection: recorded_at never decreases along a trajectory (LOG-3)."""
         with self._readers.use() as connection:
-            base = self._key(connection, tenant, trajectory_id) << SEQUENCE_BITS
+            key = self._key(connection, tenant, trajectory_id)
             head = connection.execute(
                 "SELECT sequence_number FROM trajectories WHERE tenant = ? AND trajectory_id = ?",
                 (tenant, trajectory_id),
@@ -341,8 +321,9 @@ class SqliteRecoveryStore:
             while low < high:
                 middle = (low + high + 1) // 2
                 row = connection.execute(
-                    "SELECT recorded_at FROM events WHERE position = ? AND tenant = ?",
-                    (base + middle, tenant),
+                    "SELECT recorded_at FROM events WHERE trajectory_key = ? "
+                    "AND sequence_number = ? AND tenant = ?",
+                    (key, middle, tenant),
                 ).fetchone()
                 if row[0] <= instant:
                     low = middle
@@ -355,12 +336,7 @@ class SqliteRecoveryStore:
             return None
         with self._readers.use() as connection:
             key = self._key(connection, tenant, trajectory_id)
-            row = connection.execute(
-                "SELECT position FROM events WHERE trajectory_key = ? AND step = ? AND tenant = ? "
-                "ORDER BY position LIMIT 1",
-                (key, step, tenant),
-            ).fetchone()
-        return row[0] & SEQUENCE_MASK if row is not None else None
+            return blocks.at_step(connection, key, step)
 
     # --- reads: beside the log -------------------------------------------------------------------
 
@@ -484,10 +460,10 @@ def _size(events: Iterable[Prepared | None]) -> int:
 
 
 def _bounded(sequence_number: int | None) -> int:
-    """A sequence number within what a position can hold, so that no range leaves its trajectory."""
+    """A sequence number within what the database can compare."""
     if sequence_number is None:
-        return SEQUENCE_MASK
-    return min(max(sequence_number, 0), SEQUENCE_MASK)
+        return SEQUENCE_MAX
+    return min(max(sequence_number, 0), SEQUENCE_MAX)
 
 
 def _head(row: Any) -> Head:

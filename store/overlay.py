@@ -24,7 +24,6 @@ from store.state import (
     HeadState,
     Known,
     LedgerKind,
-    Name,
     NewRequest,
     Rules,
     StoredRequest,
@@ -74,14 +73,6 @@ class Overlay:
         self.known.heads[name] = head
         self.writes.heads[name] = head
         self.writes.created.add(name)
-
-    def bind(
-        self, name: Name, key: int, operation_id: str, binding: bytes, sequence_number: int
-    ) -> None:
-        """Keep what an operation id is bound to, at its first intent."""
-        if (name, operation_id) not in self.known.bindings:
-            self.known.bindings[name, operation_id] = binding
-            self.writes.bindings.append((name, key, operation_id, binding, sequence_number))
 
     def unstage(self, key: int, sequence_number: int) -> None:
         """Take an event out of staging, whether it was stored there or only in this group."""

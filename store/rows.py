@@ -10,7 +10,6 @@ import msgspec
 from core.errors import InvalidInput
 from core.events.envelope import BlobRef, Event, NewEvent
 from core.events.prepare import Prepared
-from store.schema import SEQUENCE_BITS, SEQUENCE_MASK
 from store.state import NewRow, Piece
 
 #: What the producer stated and what follows from it: encoded in the caller's thread.
@@ -30,12 +29,13 @@ STATED = (
     "invocation_id",
     "refs",
     "mark",
+    "binding",
 )
 #: What the store sets.
 STAMPED = (
-    "position",
     "tenant",
     "trajectory_key",
+    "sequence_number",
     "recorded_at",
     "issuer",
     "owner_epoch",
@@ -46,13 +46,12 @@ STAMPED = (
     "chain",
 )
 COLUMNS = STAMPED + STATED
-INSERT_EVENT = f"INSERT INTO events ({', '.join(COLUMNS)}) VALUES ({', '.join('?' * len(COLUMNS))})"
 SELECT_EVENT = f"SELECT {', '.join(COLUMNS)} FROM events"
 #: For the fold: without what only proves the log.
 SELECT_FOLD = (
-    "SELECT position, recorded_at, issuer, owner_epoch, worker, control_epoch, record_version, "
-    "reducer_version, event_id, type, schema_version, payload_length, payload, payload_ref, "
-    "occurred_at, step, operation_id, attempt_id, invocation_id FROM events"
+    "SELECT sequence_number, recorded_at, issuer, owner_epoch, worker, control_epoch, "
+    "record_version, reducer_version, event_id, type, schema_version, payload_length, payload, "
+    "payload_ref, occurred_at, step, operation_id, attempt_id, invocation_id FROM events"
 )
 
 _REF = msgspec.json.Decoder(BlobRef)
@@ -90,6 +89,7 @@ def stated(source: Prepared | Piece) -> tuple[object, ...]:
         event.invocation_id,
         _encode(event.refs) if event.refs else None,
         source.mark,
+        source.binding,
     )
     for value in row:
         if type(value) is str:
@@ -109,12 +109,12 @@ def check_text(value: str) -> None:
 
 
 def full(row: NewRow) -> tuple[object, ...]:
-    """One row for INSERT_EVENT."""
+    """One row, in the order of COLUMNS."""
     body = row.body if row.body is not None else stated(row.source)
     return (
-        row.key << SEQUENCE_BITS | row.sequence_number,
         row.tenant,
         row.key,
+        row.sequence_number,
         row.recorded_at,
         row.issuer,
         row.owner_epoch,
@@ -131,7 +131,7 @@ def event(trajectory_id: str, row: Sequence[Any]) -> Event:
     """A row of SELECT_EVENT as an event."""
     return Event(
         trajectory_id=trajectory_id,
-        sequence_number=row[0] & SEQUENCE_MASK,
+        sequence_number=row[2],
         recorded_at=row[3],
         issuer=row[4],
         owner_epoch=row[5],
@@ -161,7 +161,7 @@ def fold_event(trajectory_id: str, row: Sequence[Any]) -> Event:
     """A row of SELECT_FOLD as an event without digest, chain and refs."""
     return Event(
         trajectory_id,
-        row[0] & SEQUENCE_MASK,
+        row[0],
         row[1],
         row[8],
         row[9],

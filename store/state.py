@@ -191,8 +191,6 @@ class Writes:
     heads: dict[Name, HeadState] = field(default_factory=dict)
     created: set[Name] = field(default_factory=set)
     """Names in `heads` that have no row yet."""
-    bindings: list[tuple[Name, int, str, bytes, int]] = field(default_factory=list)
-    """(name, key, operation id, binding, sequence number)."""
     requests: list[NewRequest] = field(default_factory=list)
     blobs: list[tuple[str, str, int]] = field(default_factory=list)
     staged: list[tuple[str, int, Piece]] = field(default_factory=list)

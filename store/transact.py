@@ -18,16 +18,17 @@ from typing import Any, Literal
 import msgspec
 
 from core.instants import Instant
-from store import rows, sqlite_driver
+from store import blocks, rows, sqlite_driver
 from store.decide import decide, wants
 from store.failpoints import reach
-from store.schema import SEQUENCE_BITS, SEQUENCE_MASK
+from store.ports import ImportSource, LedgerRow
 from store.sqlite_driver import Connection
 from store.state import (
     HeadState,
     Known,
     Member,
     Name,
+    NewRow,
     Outcome,
     Piece,
     Rules,
@@ -45,12 +46,53 @@ HEAD_COLUMNS = (
     "tenant, trajectory_id, trajectory_key, standing, created_at, sequence_number, chain, "
     "recorded_at, owner_epoch, worker, control_epoch, record_version, staged, staged_to, incidents"
 )
-_INSERT_HEAD = f"INSERT INTO trajectories ({HEAD_COLUMNS}) VALUES ({', '.join('?' * 15)})"
-_UPDATE_HEAD = (
-    "UPDATE trajectories SET sequence_number=?, chain=?, recorded_at=?, owner_epoch=?, worker=?, "
-    "control_epoch=?, record_version=?, staged=?, staged_to=?, incidents=? "
-    "WHERE tenant=? AND trajectory_id=?"
+
+
+def _statement(table: str, columns: str, conflict: str = "") -> tuple[str, str, str]:
+    """(INSERT INTO ..., one row of marks, conflict clause)."""
+    marks = f"({', '.join('?' * (columns.count(',') + 1))})"
+    return f"INSERT INTO {table} ({columns})", marks, conflict
+
+
+def _replacing(table: str, columns: str, key: str, kept: str) -> tuple[str, str, str]:
+    """An INSERT that replaces all but the `kept` columns of a row that is there."""
+    changed = [name for name in columns.split(", ") if name not in kept.split(", ")]
+    return _statement(
+        table,
+        columns,
+        f" ON CONFLICT ({key}) DO UPDATE SET "
+        + ", ".join(f"{name} = excluded.{name}" for name in changed),
+    )
+
+
+_NAME = "tenant, trajectory_id"
+_HEAD = _replacing(
+    "trajectories", HEAD_COLUMNS, _NAME, f"{_NAME}, trajectory_key, standing, created_at"
 )
+_EVENT = _statement("events", ", ".join(rows.COLUMNS))
+_BLOCK = _statement(
+    "blocks", "tenant, trajectory_key, block, mark_set, step_min, step_max, marks, steps"
+)
+_REQUEST = _statement(
+    "requests", "tenant, request_id, kind, trajectory_id, digest, answer, answered_at"
+)
+_BLOB = _statement("blobs", "tenant, digest, length, put_at", " ON CONFLICT DO NOTHING")
+_STAGED = _statement(
+    "staged", "tenant, trajectory_key, sequence_number, event_id, digest, chain, body"
+)
+_LEDGER = _statement(
+    "ledger",
+    "tenant, trajectory_id, recorded_at, kind, code, issuer, worker, offered_epoch, held_epoch, "
+    "request_id, detail",
+)
+_SOURCE = _replacing(
+    "import_sources",
+    "tenant, source_id, importer, version, trajectory_id, name, reading_digest, reading_length, "
+    "segments, state, updated_at",
+    "tenant, source_id",
+    "tenant, source_id",
+)
+_META = _replacing("store_meta", "name, value", "name", "name")
 _PIECE = msgspec.msgpack.Decoder(Piece)
 
 
@@ -198,22 +240,21 @@ class Transactor:
     ) -> None:
         names = {key: name for name, key in keys.items()}
         pairs = [(keys[name], event_id) for name, event_id in events if name in keys]
-        for key, event_id, position, digest, epoch, type_ in self._pairs(
-            "SELECT trajectory_key, event_id, position, digest, owner_epoch, type FROM events "
-            "WHERE (trajectory_key, event_id) IN",
+        for key, event_id, number, digest, epoch, type_ in self._pairs(
+            "SELECT trajectory_key, event_id, sequence_number, digest, owner_epoch, type "
+            "FROM events WHERE (trajectory_key, event_id) IN",
             pairs,
         ):
-            known.events[names[key], event_id] = StoredEvent(
-                position & SEQUENCE_MASK, digest, epoch, type_
-            )
+            known.events[names[key], event_id] = StoredEvent(number, digest, epoch, type_)
 
     def _load_bindings(
         self, known: Known, keys: dict[Name, int], wanted: Iterable[tuple[Name, str]]
     ) -> None:
         names = {key: name for name, key in keys.items()}
         for key, operation_id, binding in self._pairs(
-            "SELECT trajectory_key, operation_id, binding FROM bindings "
-            "WHERE (trajectory_key, operation_id) IN",
+            "SELECT trajectory_key, operation_id, binding FROM events "
+            "WHERE operation_id IS NOT NULL AND binding IS NOT NULL "
+            "AND (trajectory_key, operation_id) IN",
             [(keys[name], operation_id) for name, operation_id in wanted if name in keys],
         ):
             known.bindings[names[key], operation_id] = binding
@@ -225,8 +266,8 @@ class Transactor:
             if name not in keys:
                 continue
             row = self.connection.execute(
-                "SELECT digest, chain FROM events WHERE position = ?",
-                (keys[name] << SEQUENCE_BITS | number,),
+                "SELECT digest, chain FROM events WHERE trajectory_key = ? AND sequence_number = ?",
+                (keys[name], number),
             ).fetchone()
             if row is not None:
                 known.positions[name, number] = (row[0], row[1])
@@ -263,125 +304,57 @@ class Transactor:
     # --- writing ---------------------------------------------------------------------------------
 
     def _write(self, writes: Writes, now: Instant) -> None:
-        many = self.connection.executemany
-        if writes.created:
-            many(
-                _INSERT_HEAD,
-                [
-                    msgspec.structs.astuple(head)
-                    for name, head in writes.heads.items()
-                    if name in writes.created
-                ],
-            )
-        changed = [
-            (
-                head.sequence_number,
-                head.chain,
-                head.recorded_at,
-                head.owner_epoch,
-                head.worker,
-                head.control_epoch,
-                head.record_version,
-                head.staged,
-                head.staged_to,
-                head.incidents,
-                head.tenant,
-                head.trajectory_id,
-            )
-            for name, head in writes.heads.items()
-            if name not in writes.created
-        ]
-        if changed:
-            many(_UPDATE_HEAD, changed)
+        if writes.heads:
+            self._insert(_HEAD, [msgspec.structs.astuple(head) for head in writes.heads.values()])
         if writes.events:
-            many(rows.INSERT_EVENT, [rows.full(row) for row in writes.events])
-        self._write_rest(writes, now)
-
-    def _write_rest(self, writes: Writes, now: Instant) -> None:
-        many = self.connection.executemany
-        if writes.bindings:
-            many(
-                "INSERT INTO bindings (tenant, trajectory_key, operation_id, binding, "
-                "sequence_number) VALUES (?, ?, ?, ?, ?)",
-                [(name[0], key, op, bound, at) for name, key, op, bound, at in writes.bindings],
-            )
+            self._insert(_EVENT, [rows.full(row) for row in writes.events])
+            self._close_blocks(writes.events)
         if writes.requests:
-            many(
-                "INSERT INTO requests (tenant, request_id, kind, trajectory_id, digest, answer, "
-                "answered_at) VALUES (?, ?, ?, ?, ?, ?, ?)",
-                [msgspec.structs.astuple(request) for request in writes.requests],
-            )
+            self._insert(_REQUEST, [msgspec.structs.astuple(one) for one in writes.requests])
         if writes.blobs:
-            many(
-                "INSERT INTO blobs (tenant, digest, length, put_at) VALUES (?, ?, ?, ?) "
-                "ON CONFLICT DO NOTHING",
-                [(*blob, now) for blob in writes.blobs],
-            )
+            self._insert(_BLOB, [(*blob, now) for blob in writes.blobs])
         if writes.unstaged:
-            many(
+            self.connection.executemany(
                 "DELETE FROM staged WHERE trajectory_key = ? AND sequence_number = ?",
                 writes.unstaged,
             )
         if writes.staged:
-            many(
-                "INSERT INTO staged (tenant, trajectory_key, sequence_number, event_id, digest, "
-                "chain, body) VALUES (?, ?, ?, ?, ?, ?, ?)",
-                [
-                    (
-                        tenant,
-                        key,
-                        piece.event.sequence_number,
-                        piece.event.event_id,
-                        piece.event.digest,
-                        piece.event.chain,
-                        msgspec.msgpack.encode(piece),
-                    )
-                    for tenant, key, piece in writes.staged
-                ],
-            )
+            self._insert(_STAGED, [_staged_row(*one) for one in writes.staged])
         if writes.ledger:
-            many(
-                "INSERT INTO ledger (tenant, trajectory_id, recorded_at, kind, code, issuer, "
-                "worker, offered_epoch, held_epoch, request_id, detail) "
-                "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-                [
-                    (*msgspec.structs.astuple(row)[1:-1], msgspec.json.encode(row.detail))
-                    for row in writes.ledger
-                ],
-            )
+            self._insert(_LEDGER, [_ledger_row(one) for one in writes.ledger])
         if writes.sources:
-            many(
-                "INSERT INTO import_sources (tenant, source_id, importer, version, trajectory_id, "
-                "name, reading_digest, reading_length, segments, state, updated_at) "
-                "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) "
-                "ON CONFLICT (tenant, source_id) DO UPDATE SET importer=excluded.importer, "
-                "version=excluded.version, trajectory_id=excluded.trajectory_id, "
-                "name=excluded.name, reading_digest=excluded.reading_digest, "
-                "reading_length=excluded.reading_length, segments=excluded.segments, "
-                "state=excluded.state, updated_at=excluded.updated_at",
+            self._insert(_SOURCE, [_source_row(*one, now) for one in writes.sources])
+        if writes.starts is not None:
+            self._insert(_META, [("starts", str(writes.starts))])
+
+    def _close_blocks(self, events: Sequence[NewRow]) -> None:
+        """Blocks that these events fill, read back from the rows that were just written."""
+        full = [
+            (row.tenant, row.key, blocks.of(row.sequence_number))
+            for row in events
+            if row.sequence_number % blocks.BLOCK_EVENTS == 0
+        ]
+        if full:
+            self._insert(
+                _BLOCK,
                 [
-                    (
-                        tenant,
-                        source.source_id,
-                        source.importer,
-                        source.version,
-                        source.trajectory_id,
-                        source.name,
-                        source.reading_digest,
-                        source.reading_length,
-                        msgspec.json.encode(source.segments),
-                        msgspec.json.encode(source.state),
-                        now,
-                    )
-                    for tenant, source in writes.sources
+                    (tenant, key, block, *blocks.read(self.connection, key, block).row())
+                    for tenant, key, block in full
                 ],
             )
-        if writes.starts is not None:
+
+    def _insert(self, statement: tuple[str, str, str], values: list[tuple[object, ...]]) -> None:
+        """Insert rows, many in one statement: the driver lets other threads in at every step."""
+        into, marks, conflict = statement
+        at = 0
+        while at < len(values):
+            length = min(_CHUNK, 1 << (len(values) - at).bit_length() - 1)
+            some = values[at : at + length]
             self.connection.execute(
-                "INSERT INTO store_meta (name, value) VALUES ('starts', ?) "
-                "ON CONFLICT (name) DO UPDATE SET value = excluded.value",
-                (str(writes.starts),),
+                f"{into} VALUES {', '.join((marks,) * length)}{conflict}",
+                [value for row in some for value in row],
             )
+            at += length
 
     def _remember(self, writes: Writes) -> None:
         heads = self._heads
@@ -390,3 +363,36 @@ class Transactor:
             heads.move_to_end(name)
         while len(heads) > HEADS_CACHED_MAX:
             heads.popitem(last=False)
+
+
+def _staged_row(tenant: str, key: int, piece: Piece) -> tuple[object, ...]:
+    event = piece.event
+    return (
+        tenant,
+        key,
+        event.sequence_number,
+        event.event_id,
+        event.digest,
+        event.chain,
+        msgspec.msgpack.encode(piece),
+    )
+
+
+def _ledger_row(row: LedgerRow) -> tuple[object, ...]:
+    return (*msgspec.structs.astuple(row)[1:-1], msgspec.json.encode(row.detail))
+
+
+def _source_row(tenant: str, source: ImportSource, now: Instant) -> tuple[object, ...]:
+    return (
+        tenant,
+        source.source_id,
+        source.importer,
+        source.version,
+        source.trajectory_id,
+        source.name,
+        source.reading_digest,
+        source.reading_length,
+        msgspec.json.encode(source.segments),
+        msgspec.json.encode(source.state),
+        now,
+    )

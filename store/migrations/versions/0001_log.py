@@ -51,9 +51,10 @@ def upgrade() -> None:
     op.create_index("trajectories_by_key", "trajectories", ["trajectory_key"], unique=True)
     op.create_table(
         "events",
-        _number("position", key=True),
+        sa.Column("number", NUMBER, primary_key=True, nullable=False),
         _text("tenant"),
         _number("trajectory_key"),
+        _number("sequence_number"),
         _number("recorded_at"),
         _text("issuer"),
         _number("owner_epoch"),
@@ -77,14 +78,14 @@ def upgrade() -> None:
         _text("invocation_id", null=True),
         _bytes("refs", null=True),
         _number("mark"),
+        _bytes("binding", null=True),
         sqlite_strict=True,
     )
-    op.create_index("events_by_id", "events", ["trajectory_key", "event_id"], unique=True)
-    op.create_index("events_by_mark", "events", ["trajectory_key", "mark"])
+    for name, column in (("events_by_sequence", "sequence_number"), ("events_by_id", "event_id")):
+        op.create_index(name, "events", ["trajectory_key", column], unique=True)
     for name, column in (
         ("events_by_operation", "operation_id"),
         ("events_by_invocation", "invocation_id"),
-        ("events_by_step", "step"),
     ):
         present = sa.text(f"{column} IS NOT NULL")
         op.create_index(
@@ -95,13 +96,21 @@ def upgrade() -> None:
             postgresql_where=present,
         )
     op.create_table(
-        "bindings",
+        "blocks",
         _number("trajectory_key", key=True),
-        _text("operation_id", key=True),
+        _number("block", key=True),
         _text("tenant"),
-        _bytes("binding"),
-        _number("sequence_number"),
+        _number("mark_set"),
+        _number("step_min", null=True),
+        _number("step_max", null=True),
+        _bytes("marks"),
+        _bytes("steps"),
         sqlite_strict=True,
+    )
+    op.create_index(
+        "blocks_by_content",
+        "blocks",
+        ["trajectory_key", "block", "mark_set", "step_min", "step_max"],
     )
     op.create_table(
         "requests",
@@ -200,7 +209,7 @@ def downgrade() -> None:
         "staged",
         "blobs",
         "requests",
-        "bindings",
+        "blocks",
         "events",
         "trajectories",
         "store_meta",
