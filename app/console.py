@@ -82,7 +82,7 @@ def safe(text: object, limit: int = 200) -> str:
 
 def say(text: str) -> None:
     """One line of our own on standard output; parts from outside went through `safe`."""
-    print(text)
+    print(text, flush=True)
 
 
 def note(text: str) -> None:
