@@ -1,0 +1,1 @@
+"""Alembic environment of the log: the only way its schema comes to be."""
