@@ -55,8 +55,8 @@ DATA = Path(__file__).resolve().parent / "demo_data"
 GENERATED_ID = "demo-nightly-build"
 GENERATED_EVENTS = 100_000
 _SEED = 20261129
-_BATCH = 500
-_IN_FLIGHT = 6
+_BATCH = 1000
+_IN_FLIGHT = 4
 #: 2026-11-01 02:00 UTC, when the imagined run began.
 _BEGAN: Instant = 1_793_498_400_000_000
 _GENERATIONS: tuple[tuple[str, Cause], ...] = (

@@ -227,6 +227,8 @@ class Walk:
         assert isinstance(extra, dict)
         role = value.get("role")
         if role == "exit":
+            if last:  # The call that failed came before the end that names its error.
+                self._calls_without_reply(self._segment)
             self._exit(message, extra)
         elif role == "assistant" or value.get("object") == "response":
             self._reply(message, extra)
@@ -362,7 +364,7 @@ class Walk:
                     request=self._config.request() or None,
                     claim="partial" if tool_calling else "rebuilt",
                 ),
-                key=f"context:{self._index}" if message is not None else f"unreplied:{self._index}",
+                key=f"context:{self._index}" if message else f"unreplied:{self._unreplied}",
                 where=f"message {self._index}",
                 refs=_merged(refs),
                 step=self._step,
@@ -770,6 +772,12 @@ class Walk:
     def _exit_by_info(self, number: int, part: Segment) -> None:
         status = mini_text.status_word(part.info)
         if status is None or status == self._state:
+            return
+        if part.messages and part.messages[-1].value.get("role") == "exit":
+            self.findings.gap(
+                "which exit status holds",
+                f"the exit message says {self._state}, info says {status[:100]}",
+            )
             return
         trouble, output = part.info.get("exception_str"), part.info.get("submission")
         self._control(
