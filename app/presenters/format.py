@@ -75,7 +75,10 @@ def money(nano_usd: int) -> str:
     value = nano_usd / 1_000_000_000
     if nano_usd == 0 or abs(value) >= 0.1:
         return f"${value:,.2f}"
-    return f"${value:.6f}".rstrip("0") if abs(value) < 0.01 else f"${value:.4f}"
+    if abs(value) >= 0.01:
+        return f"${value:.4f}"
+    decimals = 6 if abs(nano_usd) >= 1000 else 9
+    return f"${value:.{decimals}f}".rstrip("0")
 
 
 def amount(value: int, unit: str) -> str:

@@ -190,7 +190,8 @@ def blocks(event: Event, payload: object, read: Reader) -> tuple[Block, ...]:
     show = SHOW.get(type(payload))
     if show is None:
         return tuple(json_block(event.type, payload))
-    return tuple(show(event, payload, read))
+    found = tuple(show(event, payload, read))
+    return found or (Block("note", note="Its payload states nothing beyond the envelope."),)
 
 
 # ---- one function per family -------------------------------------------------------------
