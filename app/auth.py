@@ -19,7 +19,6 @@ from collections.abc import Callable, Coroutine
 from typing import Any, Literal
 
 from fastapi import Depends, Request
-from starlette.datastructures import Headers
 
 from app.errors import HttpRefused
 from core.ids import Tenant
@@ -61,15 +60,14 @@ class Credentials:
             self._tokens.append((local.encode(), Principal(tenant, "command-line", ROLES)))
         self._open = None if configured is not None else Principal(tenant, "local", ROLES)
 
-    def check(self, headers: Headers) -> Principal | None:
-        """The caller; None if it gave no credential and one is needed.
+    def check(self, authorization: bytes | None) -> Principal | None:
+        """The caller by its Authorization header; None if it gave none and one is needed.
 
         Raises `unauthorized` for a credential that is not one of ours.
         """
-        given = headers.get("authorization")
-        if given is None:
+        if authorization is None:
             return self._open
-        token = _token_in(given)
+        token = _token_in(authorization)
         found: Principal | None = None
         for known, principal in self._tokens:
             if hmac.compare_digest(known, token):
@@ -79,12 +77,12 @@ class Credentials:
         return found
 
 
-def _token_in(header: str) -> bytes:
+def _token_in(header: bytes) -> bytes:
     """The token of an Authorization header: Bearer, or the password of Basic."""
-    scheme, _, value = header.partition(" ")
-    if scheme.lower() == "bearer":
-        return value.strip().encode("latin-1", "replace")
-    if scheme.lower() == "basic":
+    scheme, _, value = header.partition(b" ")
+    if scheme.lower() == b"bearer":
+        return value.strip()
+    if scheme.lower() == b"basic":
         try:
             plain = base64.b64decode(value.strip(), validate=True)
         except (binascii.Error, ValueError):
@@ -97,14 +95,18 @@ def authorized(role: Role) -> Any:
     """The marker of a route: its caller must be known and hold `role`. Gives the Principal."""
 
     async def check(request: Request) -> Principal:
-        principal: Principal | None = request.state.principal
-        if principal is None:
-            raise HttpRefused("unauthorized", "this address needs a token")
-        if role not in principal.roles:
-            raise HttpRefused("forbidden", f"this address needs the role {role}")
-        return principal
+        return permitted(request.state.principal, role)
 
     return Depends(_marked(check, role))
+
+
+def permitted(principal: Principal | None, role: Role) -> Principal:
+    """The caller, if it is known and holds the role; `unauthorized` or `forbidden` otherwise."""
+    if principal is None:
+        raise HttpRefused("unauthorized", "this address needs a token")
+    if role not in principal.roles:
+        raise HttpRefused("forbidden", f"this address needs the role {role}")
+    return principal
 
 
 def public() -> Any:

@@ -109,7 +109,12 @@ def problem(
 ) -> dict[str, Any]:
     """The problem object of one refusal; `data` cannot overwrite what the table says."""
     answer = ANSWERS[code]
-    extra = {key: plain(value) for key, value in (data or {}).items() if key not in _RESERVED}
+    extra = {
+        # An event's own `type` must not stand where the problem's does.
+        ("event_type" if key == "type" else key): plain(value)
+        for key, value in (data or {}).items()
+        if key == "type" or key not in _RESERVED
+    }
     return {
         "type": links.error_doc(code),
         "title": answer.title,

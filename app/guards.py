@@ -15,18 +15,18 @@ import asyncio
 import re
 import time
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
 import structlog
-from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uuid_utils.compat import uuid7
 
 from app import auth, errors, logs, metrics
 from app.settings import Settings
 from core.errors import RateLimited, StrandlineError
+from core.ids import TRAJECTORY_PATTERN
 from core.limits import (
     APPEND_BODY_BYTES_MAX,
     BLOB_BYTES_MAX,
@@ -49,15 +49,19 @@ CSP = (
     "img-src 'self' data:; font-src 'self'; connect-src 'self'; base-uri 'none'; "
     "form-action 'self'; frame-ancestors 'none'"
 )
-SECURITY_HEADERS: tuple[tuple[str, str], ...] = (
-    ("Content-Security-Policy", CSP),
-    ("X-Content-Type-Options", "nosniff"),
-    ("Referrer-Policy", "no-referrer"),
-    ("Cross-Origin-Opener-Policy", "same-origin"),
-    ("Cross-Origin-Resource-Policy", "same-origin"),
-    ("Cache-Control", "no-store"),
+SECURITY_HEADERS: tuple[tuple[bytes, bytes], ...] = (
+    (b"content-security-policy", CSP.encode()),
+    (b"x-content-type-options", b"nosniff"),
+    (b"referrer-policy", b"no-referrer"),
+    (b"cross-origin-opener-policy", b"same-origin"),
+    (b"cross-origin-resource-policy", b"same-origin"),
+    (b"cache-control", b"no-store"),
 )
-_REQUEST_ID = re.compile(r"[A-Za-z0-9._:-]{1,64}")
+#: Headers of which a second one would be read differently by different readers.
+_SINGLE = frozenset({b"host", b"authorization", b"content-length", b"content-type", b"origin"})
+_REQUEST_ID = re.compile(rb"[A-Za-z0-9._:-]{1,64}")
+_APPEND = re.compile(f"/v1/trajectories/{TRAJECTORY_PATTERN[1:-1]}/events")
+HOSTS_KNOWN_MAX = 256
 _LOG = structlog.get_logger("http")
 
 
@@ -107,34 +111,42 @@ def host_name(host: str) -> str:
         return ""
 
 
-def same_origin(headers: Headers) -> bool:
+def same_origin(headers: Mapping[bytes, bytes]) -> bool:
     """Whether an unsafe request comes from our own pages or from no browser at all."""
-    site = headers.get("sec-fetch-site")
+    site = headers.get(b"sec-fetch-site")
     if site is not None:
-        return site in ("same-origin", "none")
-    origin = headers.get("origin")
+        return site in (b"same-origin", b"none")
+    origin = headers.get(b"origin")
     if origin is None:
         return True
-    return urlsplit(origin).netloc.lower() == headers.get("host", "").lower()
+    host = headers.get(b"host", b"").decode("latin-1").lower()
+    try:
+        return urlsplit(origin.decode("latin-1")).netloc.lower() == host
+    except ValueError:
+        return False
+
+
+#: Address of the peer, and its Authorization header.
+Caller = tuple[str, bytes | None]
+CALLERS_MAX = 4096
 
 
 @dataclass(slots=True)
 class Rate:
-    """One token bucket per caller; callers beyond `CALLERS` push the least recent one out."""
+    """One token bucket per caller; callers beyond `CALLERS_MAX` push the least recent one out."""
 
     per_second: int
     clock: Callable[[], float] = time.monotonic
-    buckets: OrderedDict[str, tuple[float, float]] = field(default_factory=OrderedDict)
-    CALLERS = 4096
+    buckets: OrderedDict[Caller, tuple[float, float]] = field(default_factory=OrderedDict)
 
-    def take(self, caller: str) -> bool:
+    def take(self, caller: Caller) -> bool:
         """Whether this caller may make one more request now."""
         now = self.clock()
         tokens, since = self.buckets.pop(caller, (float(self.per_second), now))
         tokens = min(float(self.per_second), tokens + (now - since) * self.per_second)
         allowed = tokens >= 1.0
         self.buckets[caller] = (tokens - 1.0 if allowed else tokens, now)
-        if len(self.buckets) > self.CALLERS:
+        if len(self.buckets) > CALLERS_MAX:
             self.buckets.popitem(last=False)
         return allowed
 
@@ -142,8 +154,17 @@ class Rate:
 class Guard:
     """Request id, Host, origin, credential, rate and concurrency; then the body's bounds."""
 
-    def __init__(self, app: ASGIApp, settings: Settings, credentials: auth.Credentials) -> None:
+    def __init__(
+        self,
+        app: ASGIApp,
+        settings: Settings,
+        credentials: auth.Credentials,
+        append: ASGIApp | None = None,
+    ) -> None:
+        """`append` answers the append route without the framework's routing (see app.api.append);
+        without it the framework does."""
         self.app = app
+        self.append = append
         self.credentials = credentials
         self.rate = Rate(settings.caller_requests_per_second)
         self.in_flight: dict[str, int] = {}
@@ -152,6 +173,8 @@ class Guard:
         if settings.host not in ("0.0.0.0", "::", ""):
             names.add(settings.host.lower())
         self.hosts = frozenset(names)
+        #: Host headers seen and found ours, as bytes: parsed once. Bounded by the ports they name.
+        self.known_hosts: set[bytes] = set()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "websocket":
@@ -162,14 +185,19 @@ class Guard:
             return
         await Exchange(self, scope, receive, send).run()
 
-    def refusal(self, scope: Scope, headers: Headers, kind: RouteClass) -> StrandlineError | None:
+    def refusal(
+        self, scope: Scope, headers: Mapping[bytes, bytes], kind: RouteClass
+    ) -> StrandlineError | None:
         """Why this request is not served, or None; sets `scope.state.principal`."""
         path: str = scope["path"]
-        if sum(len(name) + len(value) for name, value in scope["headers"]) > HEAD_BYTES_MAX:
+        given: list[tuple[bytes, bytes]] = scope["headers"]
+        if sum([len(name) + len(value) for name, value in given]) > HEAD_BYTES_MAX:
             return errors.HttpRefused(
                 "headers_too_large", f"a request head holds at most {HEAD_BYTES_MAX} bytes"
             )
-        if host_name(headers.get("host", "")) not in self.hosts:
+        if len(headers) != len(given) and _doubled(given):
+            return errors.HttpRefused("bad_request", "a header stands twice that may stand once")
+        if not self._ours(headers.get(b"host", b"")):
             return errors.HttpRefused(
                 "misdirected_host",
                 "this server does not answer to the host name of the request; name it in "
@@ -177,22 +205,24 @@ class Guard:
             )
         if "\x00" in path:
             return errors.HttpRefused("not_found", "no address holds a NUL")
-        bearer = headers.get("authorization", "")[:7].lower() == "bearer "
+        authorization = headers.get(b"authorization")
+        bearer = authorization is not None and authorization[:7].lower() == b"bearer "
         if scope["method"] not in SAFE_METHODS and not bearer and not same_origin(headers):
             return errors.HttpRefused(
                 "cross_site", "a change must come from this site's own pages, or carry a token"
             )
         try:
-            scope["state"]["principal"] = self.credentials.check(headers)
+            principal = self.credentials.check(authorization)
         except StrandlineError as error:
             return error
-        if scope["state"]["principal"] is None and not auth.is_public(path):
+        scope["state"]["principal"] = principal
+        if principal is None and not auth.is_public(path):
             return errors.HttpRefused("unauthorized", "this address needs a token")
         client = scope.get("client")
-        if not self.rate.take(f"{client[0] if client else ''}|{headers.get('authorization', '')}"):
+        if not self.rate.take((client[0] if client else "", authorization)):
             return RateLimited("this caller sends more requests a second than it may")
-        declared = headers.get("content-length", "")
-        if declared.isascii() and declared.isdigit() and int(declared[:18]) > kind.body_bytes:
+        declared = headers.get(b"content-length", b"")
+        if declared.isdigit() and int(declared[:18]) > kind.body_bytes:
             return errors.HttpRefused(
                 "body_too_large", f"this address takes at most {kind.body_bytes} bytes"
             )
@@ -202,23 +232,53 @@ class Guard:
             )
         return None
 
+    def _ours(self, host: bytes) -> bool:
+        if host in self.known_hosts:
+            return True
+        if host_name(host.decode("latin-1")) not in self.hosts:
+            return False
+        if len(self.known_hosts) < HOSTS_KNOWN_MAX:
+            self.known_hosts.add(host)
+        return True
+
+    def route(self, scope: Scope) -> ASGIApp:
+        """Who answers this request."""
+        if (
+            self.append is not None
+            and scope["method"] == "POST"
+            and _APPEND.fullmatch(scope["path"])
+        ):
+            return self.append
+        return self.app
+
+
+def _doubled(headers: list[tuple[bytes, bytes]]) -> bool:
+    names = [name for name, _ in headers if name in _SINGLE]
+    return len(names) != len(set(names))
+
 
 class Exchange:
     """One request and its answer."""
 
-    __slots__ = ("deadline", "ended", "guard", "headers", "kind", "late", "receive", "received",
-                 "request_id", "scope", "send", "started", "status")  # fmt: skip
+    __slots__ = (
+        "deadline", "ended", "guard", "head", "headers", "kind", "late", "receive", "received",
+        "request_id", "scope", "send", "started", "status",
+    )  # fmt: skip
 
     def __init__(self, guard: Guard, scope: Scope, receive: Receive, send: Send) -> None:
         self.guard = guard
         self.scope = scope
         self.receive = receive
         self.send = send
-        self.headers = Headers(scope=scope)
+        self.headers = dict(scope["headers"])
         self.kind = route_class(scope["method"], scope["path"])
-        given = self.headers.get("x-request-id", "")
-        self.request_id = given if _REQUEST_ID.fullmatch(given) else uuid7().hex
-        scope.setdefault("state", {})["request_id"] = self.request_id
+        given = self.headers.get(b"x-request-id", b"")
+        self.request_id = given.decode() if _REQUEST_ID.fullmatch(given) else uuid7().hex
+        #: A HEAD is a GET whose body is not sent; a scan would be run for nothing.
+        self.head = scope["method"] == "HEAD" and self.kind is not SCAN
+        state = scope.setdefault("state", {})
+        state["request_id"] = self.request_id
+        state["head_only"] = self.head
         self.started = time.perf_counter()
         self.deadline: float | None = None
         self.received = 0
@@ -235,13 +295,15 @@ class Exchange:
             await self._refuse(refused)
             self._done(None)
             return
-        if "," in self.headers.get("range", ""):
+        if b"," in self.headers.get(b"range", b""):
             self._drop_range()
+        if self.head:
+            self.scope["method"] = "GET"
         in_flight = self.guard.in_flight
         in_flight[self.kind.name] = in_flight.get(self.kind.name, 0) + 1
         failed: BaseException | None = None
         try:
-            await self.guard.app(self.scope, self._receive, self._send)
+            await self.guard.route(self.scope)(self.scope, self._receive, self._send)
         except BodyRefused:
             pass
         except Exception as error:
@@ -249,8 +311,9 @@ class Exchange:
         finally:
             in_flight[self.kind.name] -= 1
         if not self.status:
+            late, self.late = self.late, None
             await self._refuse(
-                self.late
+                late
                 or errors.HttpRefused(
                     "internal",
                     "the request failed inside the server; the log names it by this request id",
@@ -290,34 +353,29 @@ class Exchange:
         return message
 
     async def _send(self, message: Message) -> None:
-        if self.late is not None and message["type"] == "http.response.start":
-            # What the route made of the torn body is not what happened.
-            raise BodyRefused
         if message["type"] == "http.response.start":
+            if self.late is not None:
+                # What the route made of the torn body is not what happened.
+                raise BodyRefused
             self.status = message["status"]
             self._dress(message)
+        elif self.head and message["type"] == "http.response.body":
+            message = {**message, "body": b""}
         await self.send(message)
 
     def _dress(self, message: Message) -> None:
-        headers = MutableHeaders(scope=message)
-        headers["X-Request-ID"] = self.request_id
-        for name, value in SECURITY_HEADERS:
-            headers.setdefault(name, value)
+        headers = list(message.get("headers", ()))
+        present = {name for name, _ in headers}
+        headers += [item for item in SECURITY_HEADERS if item[0] not in present]
+        headers.append((b"x-request-id", self.request_id.encode()))
         if not self.ended and self.scope["method"] not in SAFE_METHODS:
             # The rest of an unread body is not worth reading.
-            headers["Connection"] = "close"
+            headers.append((b"connection", b"close"))
+        message["headers"] = headers
 
     async def _refuse(self, error: StrandlineError) -> None:
-        response = errors.respond_to(self.scope, error)
-        if self.scope["method"] not in SAFE_METHODS and not self.ended:
-            response.headers["Connection"] = "close"
-        await response(self.scope, self.receive, self._send_refusal)
-
-    async def _send_refusal(self, message: Message) -> None:
-        if message["type"] == "http.response.start":
-            self.status = message["status"]
-            self._dress(message)
-        await self.send(message)
+        self.late = None
+        await errors.respond_to(self.scope, error)(self.scope, self.receive, self._send)
 
     def _done(self, failed: BaseException | None) -> None:
         elapsed = time.perf_counter() - self.started

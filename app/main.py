@@ -20,6 +20,7 @@ from starlette.types import Scope
 
 from app import auth, docs_pages, errors, openapi, wiring
 from app.api import blobs, bodies, events, history, imports, service, trajectories
+from app.api.append import DirectAppend
 from app.guards import Guard
 from app.jobs import ImportJobs
 from app.pages import ROUTERS
@@ -100,7 +101,9 @@ def create_app(
         settings.token.get_secret_value() if settings.token else None,
         local_token,
     )
-    app.add_middleware(Guard, settings=settings, credentials=credentials)
+    app.add_middleware(
+        Guard, settings=settings, credentials=credentials, append=DirectAppend(app.state)
+    )
     return app
 
 

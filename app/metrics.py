@@ -31,13 +31,21 @@ _SECONDS = Histogram(
     registry=_REQUESTS,
 )
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+#: (kind, status) -> its counters: looking labels up by name costs more than counting.
+_children: dict[tuple[str, int], tuple[Counter, Histogram]] = {}
 _STATES = ("open", "full", "poisoned", "closed")
 
 
 def observe(kind: str, status: int, seconds: float) -> None:
     """Count one answer."""
-    _ANSWERS.labels(kind, str(status)).inc()
-    _SECONDS.labels(kind).observe(seconds)
+    counters = _children.get((kind, status))
+    if counters is None:
+        counters = _children[kind, status] = (
+            _ANSWERS.labels(kind, str(status)),
+            _SECONDS.labels(kind),
+        )
+    counters[0].inc()
+    counters[1].observe(seconds)
 
 
 def exposition(runtime: Runtime) -> bytes:

@@ -6,6 +6,7 @@ import io
 import queue
 import threading
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
@@ -13,6 +14,7 @@ from typing import BinaryIO, cast
 
 from app.jobs import ImportFile, Progress
 from app.settings import Settings
+from core.errors import StrandlineError
 from core.instants import Instant
 from core.principal import Principal
 from ingest import native, pipeline
@@ -63,7 +65,7 @@ class Parts:
     def import_upload(self, who: Principal, file: ImportFile, progress: Progress) -> Report:
         """Import one uploaded file."""
         with file.path.open("rb") as stream:
-            return pipeline.import_stream(
+            report = pipeline.import_stream(
                 self.opened.store,
                 self.opened.blobs,
                 who.tenant,
@@ -73,17 +75,31 @@ class Parts:
                 progress=progress,
                 spool=self.uploads,
             )
+        self._project(who, report)
+        return report
+
+    def _project(self, who: Principal, report: Report) -> None:
+        """Let lists show what was imported as soon as its report is there."""
+        if self.projector is None:
+            return
+        for trajectory in report.trajectories:
+            # A trajectory that cannot be projected was imported all the same; the projector's
+            # own thread meets it too, and keeps the reason.
+            with suppress(StrandlineError):
+                self.projector.catch_up(who.tenant, trajectory.id)
 
     def import_path(self, who: Principal, path: str, progress: Progress) -> Iterator[Report]:
         """Import a file or a folder by its path; one report per file."""
-        return pipeline.import_path(
+        for report in pipeline.import_path(
             self.opened.store,
             self.opened.blobs,
             who.tenant,
             path,
             progress=progress,
             spool=self.uploads,
-        )
+        ):
+            self._project(who, report)
+            yield report
 
     def export_chunks(self, who: Principal, trajectory_id: str) -> Iterator[bytes]:
         """The native export as it is made; raises what ends it early."""

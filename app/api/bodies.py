@@ -8,6 +8,7 @@ INVARIANTS
 
 from __future__ import annotations
 
+import json
 from typing import Any, Literal, TypeVar
 
 import msgspec
@@ -107,14 +108,15 @@ def append_body(data: bytes) -> tuple[AppendBody, tuple[NewEvent, ...]]:
 def _value(data: bytes) -> Any:
     """The JSON value, read by the quick reader where that proves the same as the strict one.
 
-    Bytes that a plain writer makes again from what was read hold no duplicate key, no NaN and no
-    surrogate escape; integers are checked where they are used and in `canonical`.
+    Bytes that a plain writer makes again from what was read (compact, or with Python's spaces)
+    hold no duplicate key, no NaN and no surrogate escape; integers are checked where they are
+    used and in `canonical`.
     """
     try:
         value = orjson.loads(data)
-        if orjson.dumps(value) == data:
+        if orjson.dumps(value) == data or json.dumps(value).encode() == data:
             return value
-    except (orjson.JSONDecodeError, orjson.JSONEncodeError):
+    except (orjson.JSONDecodeError, orjson.JSONEncodeError, RecursionError):
         pass
     return strictjson.loads(data)
 
@@ -159,10 +161,14 @@ def _event(number: int, event: Incoming) -> NewEvent:
 
 async def read_json(request: Request) -> bytes:
     """The body of a JSON route; `unsupported_media_type` where it says it is something else."""
-    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    if kind != "application/json":
-        raise HttpRefused("unsupported_media_type", "send the body as application/json")
+    check_json(request.headers.get("content-type", ""))
     return await request.body()
+
+
+def check_json(content_type: str) -> None:
+    """`unsupported_media_type` for anything but JSON: a form of another site cannot name it."""
+    if content_type.partition(";")[0].strip().lower() != "application/json":
+        raise HttpRefused("unsupported_media_type", "send the body as application/json")
 
 
 async def read_model(request: Request, model: type[Body]) -> Body:

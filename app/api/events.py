@@ -6,21 +6,17 @@ matters (performance goal T6), and a thread hop per request costs half of it.
 
 from __future__ import annotations
 
-import asyncio
-from concurrent.futures import Future
 from typing import Annotated, Literal
 
 from fastapi import APIRouter, Query, Request, Response
-from starlette.concurrency import run_in_threadpool
 from starlette.responses import StreamingResponse
 
-from app import reads, wire
+from app import reads
 from app.api import answers, bodies
+from app.api.append import append as append_events
 from app.deps import ReaderDep, RuntimeDep, SequencePath, TrajectoryPath, WriterDep
-from core.errors import AckUnknown
-from core.limits import ACK_SECONDS_MAX, EVENTS_PAGE_MAX, INTEGER_MAX
+from core.limits import EVENTS_PAGE_MAX, INTEGER_MAX
 from runtime.service import Runtime
-from store.ports import Ack
 
 router = APIRouter(prefix="/v1/trajectories/{trajectory_id}", tags=["events"])
 
@@ -39,48 +35,8 @@ async def append(trajectory_id: TrajectoryPath, request: Request, who: WriterDep
     Answered after the declared barrier. A duplicate (same event ids, same content) is answered
     with the existing acknowledgement.
     """
-    body, events = bodies.append_body(await bodies.read_json(request))
     runtime: Runtime = request.app.state.parts.runtime
-
-    def commit() -> Future[Ack]:
-        return runtime.append(
-            who,
-            trajectory_id,
-            owner_epoch=body.owner_epoch,
-            worker=body.worker,
-            request_id=body.request_id,
-            events=events,
-            expected_head=body.expected_head,
-            incarnation=body.incarnation,
-        )
-
-    # Reading a payload blob waits for the disk; nothing else in preparing an append does.
-    waits = any(event.payload_ref is not None for event in events)
-    future = await run_in_threadpool(commit) if waits else commit()
-    return answers.json(wire.ack(await acknowledged(future)), 201)
-
-
-async def acknowledged(future: Future[Ack]) -> Ack:
-    """The acknowledgement, or AckUnknown after ACK_SECONDS_MAX; the write is never cancelled."""
-    loop = asyncio.get_running_loop()
-    answered = loop.create_future()
-
-    def release() -> None:
-        if not answered.done():
-            answered.set_result(None)
-
-    future.add_done_callback(lambda _: loop.call_soon_threadsafe(release))
-    timer = loop.call_later(ACK_SECONDS_MAX, release)
-    try:
-        await answered
-    finally:
-        timer.cancel()
-    if not future.done():
-        raise AckUnknown(
-            f"the durable barrier was not answered within {ACK_SECONDS_MAX:.0f} s; send the "
-            "identical request again"
-        )
-    return future.result()
+    return await append_events(runtime, who, trajectory_id, await bodies.read_json(request))
 
 
 @router.get(
