@@ -46,19 +46,19 @@ ACK_SECONDS_MAX = 30.0
 CALLER_REQUESTS_PER_SECOND_MAX = 20_000
 
 #: A projection snapshot is stored every so many events: bounds the suffix a boundary folds.
-SNAPSHOT_EVENTS = 128
+SNAPSHOT_EVENTS = 64
 #: Closed entities of the record are archived into one segment every so many events.
-SEGMENT_EVENTS = 128
+SEGMENT_EVENTS = 64
 #: So many segments of one level merge into one of the next.
 SEGMENT_FANOUT = 8
-#: Highest level: 65,536 events and about 5 MB, so that no merge takes long or much memory.
+#: Highest level: 32,768 events and about 3 MB, so that no merge takes long or much memory.
 SEGMENT_LEVEL_MAX = 3
 #: A closed entity stays in the record so many events before it may be archived, because what
 #: follows a close (a settlement, a second answer) mostly follows at once.
 ARCHIVE_LAG_EVENTS = 16
 #: Open entities of one kind that a record holds by value after a segment boundary; the oldest
 #: beyond it are archived too. A run in step has a few; a source without results has them all.
-OPEN_BY_VALUE_MAX = 64
+OPEN_BY_VALUE_MAX = 32
 #: Attempts of one operation, and evidence of one attempt, that a record holds by value.
 ATTEMPTS_PER_OPERATION_MAX = 32
 EVIDENCE_PER_ATTEMPT_MAX = 16

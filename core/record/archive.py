@@ -11,7 +11,10 @@ go into one segment of level 0, with the oldest open ones beyond OPEN_BY_VALUE_M
 windows of a level are merged into one segment of the next, up to SEGMENT_LEVEL_MAX; so a row is
 written a bounded number of times, and a record names few segments.
 
-A segment is a JSON array of rows `[kind, key, entity]`, sorted by kind and key.
+A segment is a JSON array of rows `[kind, key, values]`, sorted by kind and key. The values are
+those of the entity's fields in their order, without its key and without defaults at the end: a
+quarter of the bytes of the record's own form, and segments are most of what a record costs. A
+change of an entity's fields therefore takes a new reducer version.
 """
 
 from __future__ import annotations
@@ -21,6 +24,7 @@ from collections.abc import Callable, Container, Iterable
 from typing import Any, TypeVar
 
 import msgspec
+from msgspec.structs import astuple
 
 from core.canonical import digest_text, sha256
 from core.errors import CorruptAt
@@ -34,8 +38,10 @@ from core.limits import (
 from core.record.record import (
     Approval,
     Archive,
+    Attempt,
     Call,
     CheckpointRef,
+    Evidence,
     Meter,
     Operation,
     Recent,
@@ -58,7 +64,9 @@ Row = tuple[str, str, msgspec.Raw]
 Index = dict[tuple[str, str], msgspec.Raw]
 
 _ROWS = msgspec.json.Decoder(list[Row])
-_ENTITY = {kind: msgspec.json.Decoder(type_) for kind, type_ in KINDS.items()}
+#: Kinds whose first field is their key.
+_KEYED = frozenset({OPERATION, CALL, APPROVAL, RESERVATION})
+_DEFAULTS = (None, 0, ())
 _ENCODER = msgspec.json.Encoder(order="deterministic")
 #: Rows of parsed segments kept for further look-ups; a row is some 300 bytes.
 _PARSED_ROWS_MAX = 60_000
@@ -120,7 +128,7 @@ class Segments:
             if kind in ref.kinds:
                 raw = self.index(ref.digest).get((kind, key))
                 if raw is not None:
-                    return _ENTITY[kind].decode(raw)
+                    return unpack(kind, key, raw)
         return None
 
     def put(self, rows: list[tuple[str, str, Any]]) -> str:
@@ -135,7 +143,50 @@ class Segments:
 def rows_of(data: bytes) -> Iterable[tuple[str, str, Any]]:
     """(kind, key, entity) of every row of a segment's bytes."""
     for kind, key, raw in _ROWS.decode(data):
-        yield kind, key, _ENTITY[kind].decode(raw)
+        yield kind, key, unpack(kind, key, raw)
+
+
+def pack(kind: str, entity: Any) -> list[Any]:
+    """The values of a row."""
+    values = _values(entity)
+    return values[1:] if kind in _KEYED else values
+
+
+def unpack(kind: str, key: str, raw: msgspec.Raw) -> Any:
+    """The entity of a row."""
+    values = msgspec.json.decode(raw)
+    if kind in _KEYED:
+        values.insert(0, key)
+    if kind == OPERATION:
+        for at in _OPERATION_TUPLES:
+            if len(values) > at:
+                values[at] = tuple(values[at])
+        values[_ATTEMPTS] = tuple(map(_attempt, values[_ATTEMPTS]))
+    return KINDS[kind](*values)
+
+
+def _values(entity: Any) -> list[Any]:
+    """Field values, nested parts as lists, defaults at the end left out."""
+    values = list(astuple(entity))
+    least = len(values) - len(entity.__struct_defaults__)
+    while len(values) > least and values[-1] in _DEFAULTS:
+        values.pop()
+    nested = _NESTED.get(type(entity))
+    if nested is not None and len(values) > nested:
+        values[nested] = [_values(part) for part in values[nested]]
+    return values
+
+
+def _attempt(values: list[Any]) -> Attempt:
+    if len(values) > _EVIDENCE:
+        values[_EVIDENCE] = tuple(Evidence(*one) for one in values[_EVIDENCE])
+    return Attempt(*values)
+
+
+_ATTEMPTS = Operation.__struct_fields__.index("attempts")
+_EVIDENCE = Attempt.__struct_fields__.index("evidence")
+_NESTED: dict[type[Any], int] = {Operation: _ATTEMPTS, Attempt: _EVIDENCE}
+_OPERATION_TUPLES = (Operation.__struct_fields__.index("depends_on"),)
 
 
 class ArchiveDraft:
@@ -198,12 +249,13 @@ class ArchiveDraft:
     def close_window(self, boundary: int, rows: list[tuple[str, str, Any]]) -> None:
         """Write the window that ends at `boundary`: these rows, and what has been quiet."""
         quiet = boundary - ARCHIVE_LAG_EVENTS
+        rows = [(kind, key, pack(kind, entity)) for kind, key, entity in rows]
         _take_quiet(self.operations, OPERATION, quiet, rows)
         _take_quiet(self.calls, CALL, quiet, rows)
         _take_quiet(self.approvals, APPROVAL, quiet, rows)
         _take_quiet(self.reservations, RESERVATION, quiet, rows)
         for name in [n for n, c in self.checkpoints.items() if c.sequence_number <= quiet]:
-            rows.append((CHECKPOINT, name, self.checkpoints.pop(name)))
+            rows.append((CHECKPOINT, name, pack(CHECKPOINT, self.checkpoints.pop(name))))
         if rows:
             self._write(rows, 0, boundary - SEGMENT_EVENTS + 1, boundary)
             if self.earlier is not None:
@@ -241,7 +293,7 @@ def _take_quiet(
     entities: dict[str, Any], kind: str, quiet: int, rows: list[tuple[str, str, Any]]
 ) -> None:
     for key in [key for key, entity in entities.items() if entity.last_sequence <= quiet]:
-        rows.append((kind, key, entities.pop(key)))
+        rows.append((kind, key, pack(kind, entities.pop(key))))
 
 
 def spill(open_: dict[str, Any], kind: str, rows: list[tuple[str, str, Any]]) -> list[Any]:

@@ -263,7 +263,8 @@ def test_snapshot_and_suffix_are_the_whole_prefix_across_segments(seed: int) -> 
         if number % 7 == 0:
             assert near == part.record()
     assert at_end.archive.segments
-    assert {ref.level for ref in at_end.archive.segments} >= {0, 1}
+    assert {ref.level for ref in at_end.archive.segments} >= {1}
+    assert len(at_end.archive.segments) < len(log.events) // SEGMENT_EVENTS
 
 
 def test_the_record_of_a_long_log_stays_small() -> None:
@@ -279,8 +280,7 @@ def test_the_record_of_a_long_log_stays_small() -> None:
     assert max(sizes) < 80_000
     assert max(sizes[-10:]) < 1.5 * max(sizes[20:30])
     assert len(running.record().archive.segments) <= 8 * 4
-    logical = sum(event.payload_length for event in log.events)
-    assert sum(map(len, shelf.shelf.values())) < logical
+    assert sum(map(len, shelf.shelf.values())) < 200 * len(log.events)
 
 
 def test_every_family_has_its_rows_everywhere() -> None:
