@@ -102,6 +102,7 @@ class _Folder:
 
     def __init__(self) -> None:
         self._left = IMPORT_FILES_MAX
+        self._full = False
 
     def walk(
         self, folder: int, name: str, identity: str, depth: int
@@ -115,16 +116,16 @@ class _Folder:
         for entry in entries:
             shown = f"{name}/{show(entry)}"
             if self._left <= 0:
-                yield Skipped(
-                    shown,
-                    f"a folder is read up to {IMPORT_FILES_MAX:,} entries; this and what follows "
-                    "was left out",
-                )
+                if not self._full:
+                    self._full = True
+                    yield Skipped(
+                        shown,
+                        f"a folder is read up to {IMPORT_FILES_MAX:,} entries; this and what "
+                        "follows was left out",
+                    )
                 return
             self._left -= 1
             yield from self._entry(folder, entry, shown, f"{identity}/{show(entry)}", depth)
-            if self._left <= 0:
-                return
 
     def _entry(
         self, folder: int, entry: str, shown: str, identity: str, depth: int

@@ -132,7 +132,8 @@ def _check_shape(doc: Document) -> None:
     if not doc.is_list and not doc.has_items:
         part = doc.fields.get(ITEMS)
         raise ImportRefused(
-            "it has no list of messages" if part is None else "its messages are no list",
+            "this is no mini-swe-agent trajectory: "
+            + ("it has no list of messages" if part is None else "its messages are no list"),
             where=ITEMS if part is None else _place(doc, part),
             reason="shape",
         )
