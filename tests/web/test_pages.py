@@ -1,0 +1,472 @@
+"""Every page, empty and full: whole and part agree, state is the URL, empty says why."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from app.paths import STATIC, TEMPLATES
+from core.events.task import TaskStarted
+from core.limits import DISPLAY_CHARS_MAX, PAGE_ROWS_MAX
+from ingest import demo
+from tests.web import pages_world
+from tests.web.pages_world import HOSTILE, WHO, Elements, World, assert_inert, hostile_payloads
+
+DEMO = Path(demo.__file__).parent / "demo_data"
+
+
+@pytest.fixture(scope="module")
+def full(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    with pages_world.world(tmp_path_factory.mktemp("full")) as world:
+        seeded = demo.seed(world.parts.opened.store, world.parts.opened.blobs, events=4000)
+        world.demo = [*seeded.imported, seeded.generated]
+        pages_world.write(world, "hostile", hostile_payloads())
+        world.parts.runtime.create(
+            WHO,
+            request_id="native",
+            standing="reported",
+            task=TaskStarted(title="says no source", standing="reported"),
+            trajectory_id="native",
+        )
+        assert world.parts.projector is not None
+        world.parts.projector.catch_up()
+        yield world
+
+
+@pytest.fixture
+def empty(tmp_path: Path) -> Iterator[World]:
+    with pages_world.world(tmp_path / "data") as world:
+        yield world
+
+
+# ---- empty -------------------------------------------------------------------------------
+
+
+def test_an_empty_store_leads_to_ones_own_files(empty: World) -> None:
+    page = empty.get("/")
+    assert "This store is empty" in page
+    assert 'type="file"' in page and 'action="/import"' in page
+    assert "strandline import PATH --data" in page and "strandline demo" in page
+    assert "last_mini_run.traj.json" in page
+    assert_inert(page)
+
+
+@pytest.mark.parametrize("path", ["/trajectories", "/import", "/health", "/keys", "/docs/errors"])
+def test_every_page_stands_over_an_empty_store(empty: World, path: str) -> None:
+    assert_inert(empty.get(path))
+
+
+def test_empty_panels_say_why(empty: World) -> None:
+    assert "Nothing has been imported or started" in empty.get("/trajectories")
+    assert "No upload since this server started" in empty.get("/import")
+    health = empty.get("/health")
+    assert "No id came twice with different bytes" in health
+    assert "Every write was taken" in health
+
+
+# ---- errors ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("path", "status"),
+    [
+        ("/nope", 404),
+        ("/t/never-was", 404),
+        ("/t/never-was/@3", 404),
+        ("/t/..%2Fx/@3", 404),
+        ("/import/" + "0" * 32, 404),
+        ("/trajectories?limit=x", 422),
+        ("/trajectories?after=not-ours", 422),
+        ("/trajectories?sort=evil", 422),
+    ],
+)
+def test_errors_are_pages_that_say_what_is_true(empty: World, path: str, status: int) -> None:
+    page = empty.get(path, status=status)
+    assert "Nothing was to be changed" in page
+    assert "/docs/errors/" in page
+    assert_inert(page)
+
+
+def test_a_boundary_beyond_the_head_names_the_head(full: World) -> None:
+    assert "its head is 19" in full.get("/t/hostile/@20", status=404)
+
+
+# ---- the list ----------------------------------------------------------------------------
+
+
+def test_the_list_pages_by_key_and_keeps_its_state(full: World) -> None:
+    seen: list[str] = []
+    path = "/trajectories?limit=3&sort=title&dir=asc"
+    for _ in range(10):
+        page = full.get(path)
+        seen += re.findall(r'<td class="cut"><a href="/t/([^"]+)"', page)
+        following = re.search(r'href="([^"]+after=[^"]+)" rel="next"', page)
+        if not following:
+            break
+        path = following.group(1).replace("&amp;", "&")
+        assert "sort=title" in path and "limit=3" in path and "dir=asc" in path
+    assert sorted(seen) == sorted([*full.demo, "hostile", "native"])
+
+
+def test_filters_are_a_form_and_say_what_they_left_out(full: World) -> None:
+    page = full.get("/trajectories?status=FAILED")
+    rows = re.findall(r'<td class="cut"><a href="/t/([^"]+)"', page)
+    assert "hostile" in rows and "demo-nightly-build" not in rows
+    assert "<option selected>FAILED</option>" in page
+    page = full.get("/trajectories?source=mini-swe-agent+2.x")
+    assert "left out: they were not imported and record no source" in page
+    page = full.get("/trajectories?q=no+such+text")
+    assert "No trajectory matches" in page and "Clear the filter" in page
+
+
+def test_an_import_never_claims_what_its_source_does_not_say(full: World) -> None:
+    page = full.get("/trajectories?standing=imported", part="list")
+    assert "unknown: the source records no generations" in page
+    assert "in doubt" not in page
+
+
+def test_large_pages_are_capped(full: World) -> None:
+    assert f"{PAGE_ROWS_MAX} a page" not in full.get("/trajectories?limit=9999")
+
+
+# ---- the boundary ------------------------------------------------------------------------
+
+
+def test_the_newest_boundary_has_an_address_of_its_own(full: World) -> None:
+    answer = full.client.get("/t/hostile?tab=state", follow_redirects=False)
+    assert answer.status_code == 302
+    assert answer.headers["location"] == "/t/hostile/@19?tab=state"
+
+
+@pytest.mark.parametrize("tab", ["event", "state", "evidence"])
+def test_every_boundary_of_every_family_is_inert(full: World, tab: str) -> None:
+    for seq in range(20):
+        for more in ("", "&raw=1", "&all=1", "&vs=0", "&by=time"):
+            page = full.get(f"/t/hostile/@{seq}?tab={tab}{more}")
+            assert_inert(page)
+            if tab == "event" and seq and not more:
+                assert "&lt;script&gt;" in page or seq in (4, 5)
+
+
+def test_hostile_text_is_named_and_not_hidden(full: World) -> None:
+    page = full.get("/t/hostile/@8")
+    assert "\u2039RLO\u203agpj.exe" in page
+    assert '<span class="a-31">red</span>' in page
+    assert "{{7*7}}" in page.replace("&#39;", "'") and "49" not in page.split("{{7*7}}")[1][:20]
+    assert "terminal escapes left out" in page
+
+
+@pytest.mark.parametrize(
+    "path", ["/t/demo-nightly-build/@2000", "/t/hostile/@7?tab=state&vs=2", "/t/hostile/@3?raw=1"]
+)
+def test_a_part_is_a_part_of_its_page(full: World, path: str) -> None:
+    def still(text: str) -> str:
+        return re.sub(r"(in )[0-9.]+ (µs|ms|s)\b", r"\1·", text)
+
+    whole, part = still(full.get(path)), still(full.get(path, part="view"))
+    title = re.search(r"<title>.*?</title>\n?", part)
+    assert title is not None
+    assert part.replace(title.group(), "").strip() in whole
+    assert part.lstrip().startswith('<div id="view"')
+
+
+def test_answers_vary_by_what_asks(full: World) -> None:
+    for path in ("/", "/trajectories", "/t/hostile/@3", "/health", "/import"):
+        vary = full.client.get(path, headers={"Accept": "text/html"}).headers["vary"]
+        assert "HX-Request" in vary and "HX-Target" in vary
+
+
+def test_a_history_restore_gets_the_whole_page(full: World) -> None:
+    answer = full.client.get(
+        "/t/hostile/@3",
+        headers={
+            "HX-Request": "true",
+            "HX-Target": "div#view",
+            "HX-History-Restore-Request": "true",
+        },
+    )
+    assert answer.text.lstrip().startswith("<!doctype html>")
+
+
+def test_nothing_of_a_boundary_is_from_after_it(full: World) -> None:
+    page = full.get("/t/demo-nightly-build/@1000?tab=state&all=1")
+    assert "later: 3,000 more events" in page
+    future = page.split("later than this boundary</p>", 1)[1].split("</section>", 1)[0]
+    assert 'class="ev' in future
+    assert not re.search(r'class="ev [^"]*" id="e(?!1)', future.replace(" future", " "))
+    tab = _tab(page)
+    for number in re.findall(r"/@(\d+)\?tab=state", tab):
+        assert int(number) <= 1000
+
+
+def _tab(page: str) -> str:
+    return page.split('aria-label="state"', 1)[1].split('class="dock"', maxsplit=1)[0]
+
+
+def test_an_operation_is_open_at_its_intent_and_settled_at_its_result(full: World) -> None:
+    runtime = full.parts.runtime
+    pairs = [
+        (tid, event.operation_id, event.sequence_number)
+        for tid in full.demo[:-1]
+        for event in runtime.events(WHO, tid)
+        if event.type == "ToolResult" and b'"status":"succeeded"' in (event.payload or b"")
+    ]
+    tid, operation, result = pairs[0]
+    assert operation is not None
+    intent = runtime.operation_events(WHO, tid, operation)[0].sequence_number
+    at_intent = full.get(f"/t/{tid}/@{intent}?tab=state")
+    assert "no outcome evidence" in at_intent and 'class="g unknown"' in at_intent
+    assert f"/@{result}?tab=state" not in _tab(at_intent)
+    at_result = full.get(f"/t/{tid}/@{result}?tab=state")
+    assert "established" in at_result
+
+
+def test_a_boundary_of_a_long_log_is_no_larger(full: World) -> None:
+    sizes = []
+    for path in ("/t/demo-nightly-build/@300", "/t/demo-nightly-build/@3700"):
+        page = full.get(path + "?tab=state&all=1&rows=200")
+        nodes = len(Elements(page).found)
+        assert nodes <= 3000 and len(page.encode()) <= 300_000
+        sizes.append(nodes)
+    assert sizes[1] <= 1.3 * sizes[0]
+
+
+def test_the_widest_event_stays_in_its_bounds(full: World) -> None:
+    from core.events.tool import ToolIntent, ToolResult
+
+    big = "\x1b[32m" + ("x" * 79 + "\n") * 200_000
+    payloads = [ToolIntent("proposal", "bash"), ToolResult("succeeded", "sender", exit_code=0)]
+    pages_world.write(full, "wide", payloads, id_="w")
+    blob = full.parts.runtime.put_blob(
+        WHO,
+        b'{"basis":"sender","observation":' + json.dumps(big).encode() + b',"status":"succeeded"}',
+    )
+    from core.events.envelope import NewEvent
+    from core.events.prepare import prepare
+    from store.ports import AppendCommand
+
+    new = NewEvent(
+        "w-3", "ToolResult", 1, payload_ref=blob, operation_id="op-1", attempt_id="op-1.1"
+    )
+    typed = ToolResult("succeeded", "sender", observation=big)
+    full.parts.opened.store.append(
+        AppendCommand(
+            tenant="local",
+            trajectory_id="wide",
+            issuer="importer",
+            door="import",
+            request_id="wide.2",
+            events=(prepare("wide", new, typed),),
+            expected_head=2,
+        )
+    ).result()
+    for more in ("", "?raw=1", "?tab=evidence"):
+        page = full.get("/t/wide/@3" + more)
+        assert len(page.encode()) < 150_000
+    page = full.get("/t/wide/@3")
+    assert f"cut: {DISPLAY_CHARS_MAX:,} of 16,000,005 characters shown" in page
+    assert "/v1/trajectories/wide/events/3/payload" in page
+
+
+# ---- jumps -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("query", "seq"),
+    [("7", 7), ("@7", 7), ("1,9", 19), ("head", 19), ("step:1", 2), ("e-7", 7), ("op-1", 4)],
+)
+def test_a_typed_jump_goes_to_its_boundary(full: World, query: str, seq: int) -> None:
+    answer = full.client.get(
+        "/t/hostile/go", params={"q": query, "from": 3, "tab": "state"}, follow_redirects=False
+    )
+    assert answer.status_code == 303
+    assert answer.headers["location"] == f"/t/hostile/@{seq}?tab=state"
+
+
+def test_a_jump_by_time_goes_to_what_was_recorded_by_then(full: World) -> None:
+    answer = full.client.get("/t/hostile/go?q=2099-01-01", follow_redirects=False)
+    assert answer.headers["location"] == "/t/hostile/@19"
+
+
+def test_a_jump_that_means_nothing_stays_and_says_so(full: World) -> None:
+    page = full.get("/t/hostile/go?from=5&q=%3Cb%3Enonsense", status=404)
+    assert "Nothing here is called &lt;b&gt;nonsense" in page
+    assert 'data-seq="5"' in page
+
+
+def test_the_scrubber_is_answered_with_its_part_and_address(full: World) -> None:
+    answer = full.client.get(
+        "/t/hostile/go?q=9&tab=state",
+        headers={"HX-Request": "true", "HX-Target": "div#view"},
+    )
+    assert answer.headers["HX-Replace-Url"] == "/t/hostile/@9?tab=state"
+    assert answer.text.lstrip().startswith('<div id="view"') and 'data-seq="9"' in answer.text
+
+
+def test_a_jump_that_goes_nowhere_is_shown_with_its_reason(full: World) -> None:
+    page = full.get("/t/hostile/@19")
+    assert 'aria-disabled="true" title="no later error"' in page
+
+
+# ---- compare, evidence -------------------------------------------------------------------
+
+
+def test_two_boundaries_are_compared_by_path(full: World) -> None:
+    page = full.get("/t/demo-nightly-build/@500?tab=state&vs=480")
+    assert "event_counts.ContextBuilt" in page and "differ" in page
+    assert "Nothing differs" in full.get("/t/demo-nightly-build/@500?tab=state&vs=500")
+    beyond = full.get("/t/demo-nightly-build/@500?tab=state&vs=99999")
+    assert "That boundary is not in this log" in beyond
+
+
+def test_verification_is_done_when_asked_and_not_claimed_before(full: World) -> None:
+    page = full.get("/t/hostile/@19?tab=evidence")
+    assert "not derived again for this page" in page
+    page = full.get("/t/hostile/@19/verify")
+    assert "verified to 19" in page and "19 of 19 events derived again" in page
+
+
+def test_evidence_shows_original_bytes_and_what_the_source_cannot_say(full: World) -> None:
+    page = full.get(f"/t/{full.demo[0]}/@3?tab=evidence")
+    assert "Original bytes" in page and "the authority over what was derived" in page
+    assert "What this source cannot say" in page and "no generations and no leases" in page
+    assert "sha256:" in page and "/v1/blobs/sha256:" in page
+
+
+def test_a_missing_payload_is_shown_as_missing(tmp_path: Path) -> None:
+    from core.events.envelope import NewEvent
+    from core.events.prepare import prepare
+    from core.events.tool import ToolResult
+    from store.ports import AppendCommand
+
+    with pages_world.world(tmp_path / "data") as world:
+        pages_world.write(world, "torn", hostile_payloads()[:1])
+        data = b'{"basis":"sender","status":"succeeded"}'
+        blob = world.parts.runtime.put_blob(WHO, data)
+        new = NewEvent("t-2", "ToolResult", 1, payload_ref=blob, operation_id="op-1")
+        world.parts.opened.store.append(
+            AppendCommand(
+                tenant="local",
+                trajectory_id="torn",
+                issuer="importer",
+                door="import",
+                request_id="torn.2",
+                events=(prepare("torn", new, ToolResult("succeeded", "sender")),),
+                expected_head=1,
+            )
+        ).result()
+        bare = blob.digest.removeprefix("sha256:")
+        (world.parts.folder / "blobs" / "sha256" / bare[:2] / bare[2:]).unlink()
+        evidence = world.get("/t/torn/@1?tab=evidence")
+        assert "present" in evidence
+        event = world.client.get("/t/torn/@2", headers={"Accept": "text/html"})
+        assert "missing" in event.text.lower() and event.status_code in (200, 409)
+
+
+# ---- import ------------------------------------------------------------------------------
+
+
+def test_a_file_is_imported_by_a_plain_form_and_reported(empty: World) -> None:
+    good = (DEMO / "repair-slugify.traj.json").read_bytes()
+    page = empty.import_page(
+        ("good.traj.json", good), ("cut.traj.json", good[:5000]), ("none.json", b"")
+    )
+    assert "3 files · 2 refused, 1 imported" in page
+    assert page.index("Refused: <code>cut.traj.json") < page.index(
+        "<code>good.traj.json</code></h2>"
+    )
+    assert "nothing of it was imported" in page
+    assert "What this format cannot say" in page and "ModelReplied" in page
+    assert_inert(page)
+    tid = re.search(r'href="/t/(tr_[a-z0-9]+)"', page)
+    assert tid is not None
+    assert "slugify" in empty.get(f"/t/{tid.group(1)}/@5")
+    again = empty.import_page(("good.traj.json", good))
+    assert "1 file · 1 unchanged" in again and "the same bytes are here already" in again
+    assert "earlier" in again.lower()
+
+
+def test_an_empty_form_is_refused_in_words(empty: World) -> None:
+    answer = empty.client.post(
+        "/import",
+        data={"x": "y"},
+        headers={"Accept": "text/html", "Sec-Fetch-Site": "same-origin"},
+        follow_redirects=False,
+    )
+    assert answer.status_code in (400, 422)
+    assert "no file was chosen" in answer.text
+
+
+def test_a_hostile_file_name_is_text(empty: World) -> None:
+    page = empty.import_page(('"><script>x</script>\u202e.json', b"{}"))
+    assert_inert(page)
+
+
+def test_an_upload_from_another_site_is_refused(empty: World) -> None:
+    answer = empty.client.post(
+        "/import",
+        files=[("files", ("a.json", b"{}", "application/json"))],
+        headers={"Accept": "text/html", "Sec-Fetch-Site": "cross-site"},
+    )
+    assert answer.status_code == 403
+
+
+# ---- overview, health --------------------------------------------------------------------
+
+
+def test_the_overview_says_what_to_look_at(full: World) -> None:
+    page = full.get("/")
+    assert "to look at" in page and "imported trajectories with unanswered calls" in page
+    assert "Recent trajectories" in page
+    assert_inert(page)
+
+
+def test_health_shows_each_check_and_the_numbers_of_each_chart(full: World) -> None:
+    page = full.get("/health")
+    assert "Failure domain: host" in page and "synchronous" in page and "FULL" in page
+    for name in ("queue-wait", "storage-time", "group-size"):
+        assert f'data-plot="/health/charts/{name}"' in page
+        figure = full.client.get(f"/health/charts/{name}").json()
+        assert figure["data"][0]["type"] == "bar"
+    assert "<summary>numbers" in page
+    assert_inert(page)
+
+
+def test_charts_never_offer_to_upload_themselves() -> None:
+    script = (STATIC / "app.js").read_text()
+    assert "showSendToCloud: false" in script
+    assert "displayModeBar: false" in script
+
+
+# ---- rules of the templates --------------------------------------------------------------
+
+
+def test_no_template_marks_text_as_safe_or_writes_script_or_style() -> None:
+    for path in sorted(TEMPLATES.rglob("*.html")):
+        text = path.read_text()
+        assert "|safe" not in text and "| safe" not in text and "autoescape" not in text, path
+        assert not re.search(r"\sstyle=", text), path
+        assert not re.search(r"\son[a-z]+=", text), path
+        assert "hx-on" not in text and "hx-vals" not in text and "javascript:" not in text, path
+        for tag in re.findall(r"<script[^>]*>", text):
+            assert "src=" in tag, path
+
+
+def test_the_script_writes_no_markup_from_data() -> None:
+    script = (STATIC / "app.js").read_text()
+    for word in ("innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval("):
+        assert word not in script
+
+
+def test_every_fragment_has_one_root_with_its_id() -> None:
+    for name, part in (("view", "_view"), ("list", "_list"), ("batch", "_batch")):
+        text = (TEMPLATES / "partials" / f"{part}.html").read_text()
+        assert text.count(f'id="{name}"') == 1, part
+
+
+def test_the_hostile_text_is_as_hostile_as_it_says() -> None:
+    assert all(part in HOSTILE for part in ("<script>", "onerror", "\x1b[31m", "\u202e", "hx-get"))
