@@ -167,7 +167,7 @@ class SqliteRecoveryStore:
             ).fetchone()
         if row is None:
             raise NotFound(f"there is no trajectory {trajectory_id}")
-        return _head(row)
+        return head_from(row)
 
     def heads(self, tenant: str, *, after: str = "", limit: int = 1000) -> list[Head]:
         with self._readers.use() as connection:
@@ -176,7 +176,7 @@ class SqliteRecoveryStore:
                 "ORDER BY trajectory_id LIMIT ?",
                 (tenant, after, limit),
             ).fetchall()
-        return [_head(row) for row in found]
+        return [head_from(row) for row in found]
 
     def _key(self, connection: Connection, tenant: str, trajectory_id: str) -> int:
         """The internal key; NotFound where this tenant has no such trajectory."""
@@ -466,7 +466,8 @@ def _bounded(sequence_number: int | None) -> int:
     return min(max(sequence_number, 0), SEQUENCE_MAX)
 
 
-def _head(row: Any) -> Head:
+def head_from(row: Any) -> Head:
+    """A row of HEAD_COLUMNS as a head."""
     state = HeadState(*row)
     return Head(
         trajectory_id=state.trajectory_id,

@@ -20,6 +20,7 @@ from __future__ import annotations
 import secrets
 import time
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -65,6 +66,11 @@ class Opened:
     projections: SqliteProjections
     lock: StoreLock | None
     incarnation: str
+    readers: Readers
+
+    def connection(self) -> AbstractContextManager[Connection]:
+        """A connection for reading, for the checks of this package."""
+        return self.readers.use()
 
     def close(self) -> None:
         """Finish what is queued and let go of the folder; idempotent."""
@@ -284,7 +290,7 @@ def _assemble(
         durable=domain != "process",
     )
     projections = SqliteProjections(data / "projections.db", incarnation, read_only=held is None)
-    return Opened(data, store, blobs, projections, held, incarnation)
+    return Opened(data, store, blobs, projections, held, incarnation, readers)
 
 
 def _current(data: Path) -> str | None:
