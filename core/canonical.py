@@ -23,6 +23,8 @@ from core.errors import InvalidInput
 from core.limits import INTEGER_MAX, JSON_DEPTH_MAX
 
 DIGEST_PREFIX = "sha256:"
+#: From here on RFC 8785 writes a float with an exponent, so that it reads back as a float.
+_EXPONENT_FROM = 1e21
 DIGEST_PATTERN = r"^sha256:[0-9a-f]{64}$"
 
 
@@ -61,6 +63,9 @@ def _check(value: Any, depth: int) -> bool:
     if kind is float:
         if not math.isfinite(value):
             raise InvalidInput("NaN and infinity are not JSON numbers; send a string")
+        if INTEGER_MAX < abs(value) < _EXPONENT_FROM:
+            # RFC 8785 writes such a float as an integer, which no reader of ours would take back.
+            raise InvalidInput("a number beyond 2^53-1 loses digits; send it as a string")
         return False
     if kind is list or kind is tuple:
         plain = True
