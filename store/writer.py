@@ -110,6 +110,7 @@ class Writer:
         self._storage_time = Histogram(TIMES_US)
         self._group_members = Histogram(MEMBERS)
         self._thread = threading.Thread(target=self._loop, name="store-writer", daemon=True)
+        self._closed_down = threading.Event()
         self._watch = threading.Thread(target=self._watchdog, name="store-watch", daemon=True)
         self._thread.start()
         self._watch.start()
@@ -167,6 +168,7 @@ class Writer:
         with self._lock:
             self._ended = True
             self._busy.set()
+        self._closed_down.set()
         self._watch.join()
 
     # --- the thread ------------------------------------------------------------------------------
@@ -385,7 +387,8 @@ class Writer:
                 if not self._queue and not self._active:
                     self._busy.clear()
                     continue
-            time.sleep(min(1.0, self._ack_ns / 4e9))
+            # Woken at once by `close`: a command does not wait a second for its end.
+            self._closed_down.wait(min(1.0, self._ack_ns / 4e9))
             self._expire()
 
     def _expire(self) -> None:
