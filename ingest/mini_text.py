@@ -337,5 +337,6 @@ def instant(value: object) -> int | None:
     """Microseconds of a Unix time in seconds; None for anything that is none."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
-    moment = round(value * 1_000_000)
-    return moment if 0 <= moment <= INTEGER_MAX else None
+    if not 0 <= value <= INTEGER_MAX // 1_000_000:
+        return None
+    return round(value * 1_000_000)

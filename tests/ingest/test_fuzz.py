@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import io
 import json
 from typing import Any
@@ -80,7 +81,7 @@ def replaced(draw: st.DrawFn) -> bytes:
         try:
             for key in place[:-1]:
                 inner = inner[key]
-            inner[place[-1]] = draw(SCALARS)
+            inner[place[-1]] = copy.deepcopy(draw(SCALARS))
         except (TypeError, KeyError, IndexError):
             continue
     return dumped(value)
