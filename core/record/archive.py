@@ -158,10 +158,10 @@ def unpack(kind: str, key: str, raw: msgspec.Raw) -> Any:
     if kind in _KEYED:
         values.insert(0, key)
     if kind == OPERATION:
-        for at in _OPERATION_TUPLES:
-            if len(values) > at:
-                values[at] = tuple(values[at])
-        values[_ATTEMPTS] = tuple(map(_attempt, values[_ATTEMPTS]))
+        if len(values) > _ATTEMPTS:
+            values[_ATTEMPTS] = tuple(map(_attempt, values[_ATTEMPTS]))
+        if len(values) > _DEPENDS_ON:
+            values[_DEPENDS_ON] = tuple(values[_DEPENDS_ON])
     return KINDS[kind](*values)
 
 
@@ -186,7 +186,7 @@ def _attempt(values: list[Any]) -> Attempt:
 _ATTEMPTS = Operation.__struct_fields__.index("attempts")
 _EVIDENCE = Attempt.__struct_fields__.index("evidence")
 _NESTED: dict[type[Any], int] = {Operation: _ATTEMPTS, Attempt: _EVIDENCE}
-_OPERATION_TUPLES = (Operation.__struct_fields__.index("depends_on"),)
+_DEPENDS_ON = Operation.__struct_fields__.index("depends_on")
 
 
 class ArchiveDraft:

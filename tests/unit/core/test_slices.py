@@ -1,0 +1,218 @@
+"""Progress, control, ownership, plan, context, workspace, approvals and recovery."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from core.events.approval import ApprovalRequested, ApprovalResolved
+from core.events.checkpoint import Checkpoint
+from core.events.context import RuntimeInput
+from core.events.control import ControlChanged, PlanChanged, PlanItem
+from core.events.fields import Change, Usage, WorkspaceChange
+from core.events.model_call import ContextBuilt, ModelReplied
+from core.events.ownership import OwnershipGranted, Resumed, SetBack
+from core.events.task import TaskStarted
+from core.events.tool import ToolIntent, ToolResult
+from core.limits import (
+    EVENT_TYPES_MAX,
+    PLAN_ITEMS_MAX,
+    RECORD_NAME_CHARS_MAX,
+    RECORD_TEXT_CHARS_MAX,
+)
+from core.record import snapshot
+from core.record.record import Approval, TrajectoryRecord, Workspace
+from core.record.reduce import OTHER_TYPES, empty, fold
+from tests.strategies import Said, store
+
+D = "sha256:" + "a" * 64
+
+
+def record_of(*said: Said) -> TrajectoryRecord:
+    return fold(empty("t-1"), store(said).pairs(), lambda digest: b"")
+
+
+def context(invocation: str, step: int | None = None, retry_of: str | None = None) -> Said:
+    payload = ContextBuilt(D, 3, retry_of=retry_of)
+    return Said("ContextBuilt", payload, invocation_id=invocation, step=step)
+
+
+def steps(*said: Said) -> tuple[int, int, int]:
+    progress = record_of(*said).progress
+    return progress.step, progress.high_water, progress.executed
+
+
+def fallback(step: int, **more: Any) -> Said:
+    return Said("Resumed", Resumed(14, set_back=SetBack(step, **more)), issuer="service")
+
+
+def test_a_step_begins_with_a_context_that_is_no_retry() -> None:
+    assert steps(context("a")) == (1, 1, 1)
+    assert steps(context("a", 1), context("b", 1, "a"), context("c", 2)) == (2, 2, 2)
+    # The same step stated again belongs to it; an earlier one lowers nothing.
+    assert steps(context("a", 1), context("b", 1)) == (1, 1, 1)
+    assert steps(context("a", 5), context("b", 2)) == (5, 5, 1)
+
+
+def test_only_a_fallback_lowers_the_step_and_what_was_executed_stays() -> None:
+    said = [context("a", 1), context("b", 2), context("c", 3)]
+    assert steps(*said, Said("Resumed", Resumed(3), issuer="service")) == (3, 3, 3)
+    assert steps(*said, fallback(1)) == (1, 3, 3)
+    assert steps(*said, fallback(1), context("d", 2)) == (2, 3, 4)
+
+
+def test_a_fallback_sets_back_by_value_and_leaves_the_rest() -> None:
+    said = [
+        Said("TaskStarted", TaskStarted("t", "gated", workspace="tree-1")),
+        Said("OwnershipGranted", OwnershipGranted("i", 1, "w-1", "start"), issuer="service"),
+        Said("ToolIntent", ToolIntent("intent", "bash"), operation_id="op", attempt_id="1"),
+        context("a", 1),
+        Said("PlanChanged", PlanChanged(2, (PlanItem("a", "now"),))),
+        Said("Checkpoint", Checkpoint(3, D, D, 1, 1), issuer="service"),
+        Said("Checkpoint", Checkpoint(6, D, D, 1, 2), issuer="service"),
+        Said("ApprovalRequested", ApprovalRequested("open", "bash"), operation_id="op"),
+        Said("OwnershipGranted", OwnershipGranted("i", 2, "w-2", "expiry"), issuer="service"),
+        Said(
+            "Resumed",
+            Resumed(
+                3,
+                base_checkpoint="1.1",
+                abandoned_from=4,
+                set_back=SetBack(0, 1, (PlanItem("a", "then"),), None, "tree-0"),
+            ),
+            issuer="service",
+        ),
+    ]
+    before, after = record_of(*said[:-1]), record_of(*said)
+    assert after.operations == before.operations
+    assert after.budget == before.budget
+    assert after.ownership == before.ownership
+    assert after.control == before.control
+    assert (after.plan.revision, after.plan.items[0].text) == (1, "then")
+    assert after.workspace == Workspace("tree-0", "captured", 10)
+    assert after.context.invocation_id is None
+    assert after.approvals.open == {}
+    assert after.approvals.by_decision == {"void": 1}
+    assert (after.recovery.abandoned_from, after.recovery.abandoned_to) == (4, 8)
+    # The checkpoint beyond the target has left the lineage.
+    assert before.recovery.head_checkpoint_seq == 2
+    assert (after.recovery.head_checkpoint_seq, after.recovery.head_covers) == (1, 3)
+
+
+def test_checkpoints_are_ordered_by_generation_first() -> None:
+    said = [
+        Said("Checkpoint", Checkpoint(5, D, D, 2, 1), issuer="service"),
+        Said("Checkpoint", Checkpoint(9, D, D, 1, 7), issuer="service"),
+    ]
+    recovery = record_of(*said).recovery
+    assert (recovery.checkpoints, recovery.head_generation, recovery.head_covers) == (2, 2, 5)
+
+
+def test_control_epoch_rises_with_every_change_and_terminal_states_settle_nothing() -> None:
+    intent = Said("ToolIntent", ToolIntent("intent", "bash"), operation_id="op")
+    changes = [Said("ControlChanged", ControlChanged(state)) for state in ("PAUSED", "CANCELLED")]
+    record = record_of(intent, *changes)
+    assert (record.control.state, record.control.control_epoch) == ("CANCELLED", 2)
+    assert record.operations.unsettled == 1
+
+
+def test_the_stamp_that_counts_is_the_intents() -> None:
+    pause = Said("ControlChanged", ControlChanged("PAUSED"))
+    intent = Said("ToolIntent", ToolIntent("intent", "bash"), operation_id="op")
+    record = record_of(intent, context("a"), pause, context("b"))
+    assert record.operations.open["op"].attempts[0].control_epoch == 0
+    assert (record.calls.open["a"].control_epoch, record.calls.open["b"].control_epoch) == (0, 1)
+
+
+def test_evidence_and_grants_leave_record_version() -> None:
+    grant = Said("OwnershipGranted", OwnershipGranted("i", 1, "w", "start"), issuer="service")
+    intent = Said("ToolIntent", ToolIntent("intent", "bash"), operation_id="op")
+    result = Said("ToolResult", ToolResult("succeeded", "sender"), operation_id="op")
+    plan = Said("PlanChanged", PlanChanged(1, ()))
+    assert record_of(grant, intent, result).control.record_version == 0
+    assert record_of(grant, intent, plan, result).control.record_version == 1
+
+
+@pytest.mark.parametrize(
+    ("change", "root", "captured"),
+    [
+        (WorkspaceChange("tree-1", "tree-2"), "tree-2", "delta_known"),
+        (WorkspaceChange(None, "tree-2", (Change("f", "deleted"),)), "tree-2", "delta_known"),
+        (WorkspaceChange("tree-1", "tree-2", (Change("f", "edited", D),)), "tree-2", "delta_known"),
+        (WorkspaceChange("tree-1", "tree-2", (Change("f", "edited"),)), "tree-2", "not_captured"),
+        (WorkspaceChange("tree-9", "tree-2"), "tree-2", "not_captured"),
+        (WorkspaceChange("tree-1", None, (Change("f", "written", D),)), None, "not_captured"),
+    ],
+)
+def test_a_workspace_is_known_only_while_the_log_has_every_change(
+    change: WorkspaceChange, root: str | None, captured: str
+) -> None:
+    task = Said("TaskStarted", TaskStarted("t", "gated", workspace="tree-1"))
+    record = record_of(task, Said("RuntimeInput", RuntimeInput("workspace", workspace=change)))
+    assert (record.workspace.root, record.workspace.captured) == (root, captured)
+
+
+def test_a_granted_approval_is_open_until_its_operation_goes_on() -> None:
+    asked = Said("ApprovalRequested", ApprovalRequested("a", "bash"), operation_id="op")
+    granted = Said("ApprovalResolved", ApprovalResolved("a", "granted"), issuer="operator")
+    intent = Said("ToolIntent", ToolIntent("intent", "bash"), operation_id="op")
+
+    def approval(*said: Said) -> Approval:
+        record = record_of(*said)
+        return (record.approvals.open | record.archive.recent.approvals)["a"]
+
+    assert not approval(asked).closed
+    assert not approval(asked, granted).closed
+    assert approval(asked, granted, intent).used
+    assert approval(asked, granted, fallback(0)).decision == "void"
+    assert approval(asked, granted, intent, fallback(0)).decision == "granted"
+    refused = Said("ApprovalResolved", ApprovalResolved("a", "refused"), issuer="operator")
+    assert approval(asked, refused).closed
+    assert record_of(granted).approvals.unmatched == 1
+
+
+def test_a_late_reply_is_a_sample_under_its_own_invocation() -> None:
+    def reply(invocation: str, text: str) -> Said:
+        payload = ModelReplied("completed", text=text, usage=Usage(10, 1))
+        return Said("ModelReplied", payload, invocation_id=invocation)
+
+    record = record_of(
+        context("a", 1), context("b", 1, "a"), reply("b", "second"), reply("a", "first, late")
+    )
+    assert record.context.invocation_id == "b"
+    assert (record.calls.total, record.calls.replied, record.calls.retries) == (2, 2, 1)
+    assert record.calls.tokens.input == 20
+    again = record_of(context("a"), reply("a", "one"), reply("a", "another"))
+    assert again.archive.recent.calls["a"].reply_sequence == 2
+    assert (again.calls.total, again.calls.replied) == (1, 2)
+
+
+def test_a_reply_without_usage_is_counted_as_such() -> None:
+    tokens = record_of(Said("ModelReplied", ModelReplied("completed"))).calls.tokens
+    assert (tokens.input, tokens.unreported) == (0, 1)
+
+
+def test_what_a_record_takes_over_is_bounded() -> None:
+    long = "x" * 100_000
+    said = [
+        Said("TaskStarted", TaskStarted(long, "gated", agent=long, workspace=long)),
+        Said("ControlChanged", ControlChanged("PAUSED", reason=long, detail=long)),
+        Said("PlanChanged", PlanChanged(1, (PlanItem("a", long),) * (2 * PLAN_ITEMS_MAX))),
+        Said("ApprovalRequested", ApprovalRequested(long, long)),
+        Said("ToolIntent", ToolIntent("intent", long), operation_id="op"),
+    ]
+    notes = [Said(f"note.{number}", {}) for number in range(2 * EVENT_TYPES_MAX)]
+    record = record_of(*said, *notes)
+    assert len(record.scope.title) == RECORD_TEXT_CHARS_MAX
+    assert (len(record.plan.items), record.plan.cut) == (PLAN_ITEMS_MAX, True)
+    assert len(next(iter(record.approvals.open))) <= RECORD_NAME_CHARS_MAX
+    assert len(record.event_counts) == EVENT_TYPES_MAX + 1
+    assert record.event_counts[OTHER_TYPES] > EVENT_TYPES_MAX // 2
+    assert len(snapshot.encode(record)) < 1_200 * PLAN_ITEMS_MAX
+
+
+def test_the_first_statement_of_what_a_trajectory_is_stands() -> None:
+    said = [Said("TaskStarted", TaskStarted(title, "gated")) for title in ("first", "second")]
+    record = record_of(*said)
+    assert (record.scope.title, record.event_counts["TaskStarted"]) == ("first", 2)
