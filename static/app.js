@@ -28,16 +28,22 @@ function switchTheme() {
 
 function follow(link) { if (link) link.click(); return Boolean(link); }
 
-/** Step by moving the scrubber, so that fast keys are throttled like a drag and replace the URL. */
-function step(by) {
+/** The boundary that keys have asked for and the page does not show yet; null: none. */
+let wanted = null;
+
+/** Move the scrubber, so that fast keys are throttled like a drag and replace the URL. */
+function moveTo(seq) {
   const at = one("#at");
   if (!at) return false;
-  const next = Math.min(Number(at.max), Math.max(Number(at.min), Number(at.value) + by));
-  if (String(next) === at.value) return true;
+  const next = Math.min(Number(at.max), Math.max(Number(at.min), seq));
+  if (String(next) === at.value && wanted === null) return true;
+  wanted = next;
   at.value = String(next);
   at.dispatchEvent(new Event("input", { bubbles: true }));
   return true;
 }
+
+const step = (by) => { const at = one("#at"); return at ? moveTo((wanted ?? Number(at.value)) + by) : false; };
 
 function tab(by) {
   const tabs = [...doc.querySelectorAll("[data-tab]")];
@@ -50,7 +56,8 @@ function settle() {
   const now = view();
   if (!now) return;
   const at = one("#at");
-  if (at && doc.activeElement !== at) at.value = now.dataset.seq;
+  if (wanted === Number(now.dataset.seq)) wanted = null;
+  if (at && (wanted !== null || doc.activeElement !== at)) at.value = String(wanted ?? now.dataset.seq);
   const row = one(".ev[aria-current]");
   const box = row && row.closest(".scroll");
   if (box && box.scrollHeight > box.clientHeight) {
@@ -79,9 +86,7 @@ function ribbonClick(event) {
       .reduce((a, b) => (Math.abs(b[1] - part * 100) < Math.abs(a[1] - part * 100) ? b : a));
     seq = best[0];
   } else seq = Math.min(last, first + Math.floor(part * (last - first + 1)));
-  const at = one("#at");
-  at.value = String(seq);
-  at.dispatchEvent(new Event("input", { bubbles: true }));
+  moveTo(seq);
 }
 
 // ---- keys
@@ -261,4 +266,8 @@ doc.addEventListener("pointerover", (event) => {
   }
 });
 doc.addEventListener("htmx:after:swap", setUp);
+doc.addEventListener("htmx:before:request", (event) => {
+  const source = event.detail && event.detail.ctx && event.detail.ctx.sourceElement;
+  if (!source || source.id !== "at") wanted = null;
+});
 setUp();

@@ -178,7 +178,13 @@ def world(folder: Path, *, follow: bool = False) -> Iterator[World]:
 
 def write(world: World, trajectory_id: str, payloads: list[Payload], *, id_: str = "e") -> None:
     """An imported trajectory of these payloads, each in its family's envelope."""
-    parts = world.parts
+    write_to(world.parts, trajectory_id, payloads, id_=id_)
+
+
+def write_to(
+    parts: wiring.Parts, trajectory_id: str, payloads: list[Payload], *, id_: str = "e"
+) -> None:
+    """The same, into an open store."""
     blob = parts.runtime.put_blob(WHO, b"original " + HOSTILE.encode())
     ref = BlobRef(
         blob.digest, blob.length, schema="strandline.original/1", start=0, end=blob.length
