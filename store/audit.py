@@ -59,7 +59,7 @@ def audit(opened: Opened) -> Iterator[Finding | str]:
             "SELECT tenant, trajectory_id, trajectory_key FROM trajectories "
             "ORDER BY tenant, trajectory_id"
         ).fetchall()
-        for tenant, trajectory_id, key in names:
+        for _, trajectory_id, key in names:
             yield f"checking {trajectory_id}"
             with _snapshot(connection):
                 one = _Trajectory(opened, connection, _head_of(connection, key), key)

@@ -81,6 +81,8 @@ class SqliteRecoveryStore:
         def member() -> Member:
             _check_names(command.tenant, command.trajectory_id, command.request_id)
             first = (command.first,) if command.first is not None else ()
+            for event in first:
+                _check_place(event, command.trajectory_id)
             return Member(command, tuple(rows.stated(event) for event in first))
 
         return self._submit(member, _size((command.first,) if command.first else ()))
@@ -425,6 +427,8 @@ def _append_member(command: AppendCommand) -> Member:
         raise InvalidInput("an append has at least one event", field="events")
     if command.owner_epoch is not None and not 0 <= command.owner_epoch <= INTEGER_MAX:
         raise InvalidInput("owner_epoch is an integer from 0 to 2^53-1", field="owner_epoch")
+    for event in command.events:
+        _check_place(event, command.trajectory_id)
     source = command.source
     if source is not None and source.trajectory_id != command.trajectory_id:
         raise InvalidInput("the source belongs to another trajectory", field="source")
@@ -453,6 +457,14 @@ def check_numbers(event: Event) -> None:
     check_id(event.event_id, "event_id")
     if event.worker is not None:
         check_id(event.worker, "worker")
+
+
+def _check_place(event: Prepared, trajectory_id: str) -> None:
+    if event.trajectory_id != trajectory_id:
+        raise InvalidInput(
+            f"event {event.event.event_id} was prepared for trajectory {event.trajectory_id}",
+            field="events",
+        )
 
 
 def _size(events: Iterable[Prepared | None]) -> int:

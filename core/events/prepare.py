@@ -39,6 +39,8 @@ _ENVELOPE_BYTES = 420
 class Prepared(msgspec.Struct, frozen=True):
     """An event checked and digested before it joins a group."""
 
+    trajectory_id: str
+    """The trajectory its digest is for."""
     event: NewEvent
     digest: bytes
     """32 raw bytes, ENV-1."""
@@ -76,6 +78,7 @@ def prepare(
         payload = registry.decode(event.type, event.schema_version, event.payload)
     identity = payload_identity(event)
     return Prepared(
+        trajectory_id=trajectory_id,
         event=event,
         digest=event_digest(trajectory_id, event, identity),
         payload_digest=identity[0],
