@@ -180,6 +180,19 @@ def everything(record: TrajectoryRecord, shelf: Shelf) -> list[archive.Operation
     return list((found | record.archive.recent.operations | record.operations.open).values())
 
 
+def reservations(record: TrajectoryRecord, shelf: Shelf) -> list[archive.Reservation]:
+    """Every open reservation of a record, wherever it lies."""
+    found: dict[str, archive.Reservation] = {}
+    for ref in reversed(record.archive.segments):
+        for kind, key, entity in archive.rows_of(shelf.bytes_of(ref.digest)):
+            if kind == archive.RESERVATION:
+                found[key] = entity
+    found |= record.archive.recent.reservations | record.budget.open
+    held = [reservation for reservation in found.values() if not reservation.final]
+    assert len(held) == len(record.budget.open) + record.budget.spilled
+    return held
+
+
 @LAWS
 @given(strategies.any_log(unknown=True))
 def test_the_table_counts_what_it_holds(log: Log) -> None:
@@ -192,8 +205,12 @@ def test_the_table_counts_what_it_holds(log: Log) -> None:
         assert table.total == len(table.open) + table.spilled + sum(table.by_outcome.values())
         assert table.unsettled == sum(operation.unsettled for operation in operations)
         assert len(table.open) <= 2 + 4
-        for account in record.budget.accounts.values():
-            assert account.outstanding >= 0
+        owed: dict[str, int] = {}
+        for reservation in reservations(record, shelf):
+            for key, amount in reservation.bounds.items():
+                owed[key] = owed.get(key, 0) + amount
+        for key, account in record.budget.accounts.items():
+            assert account.outstanding == owed.get(key, 0)
         assert sum(record.event_counts.values()) == record.boundary == len(log.events)
 
 

@@ -216,3 +216,69 @@ def test_the_first_statement_of_what_a_trajectory_is_stands() -> None:
     said = [Said("TaskStarted", TaskStarted(title, "gated")) for title in ("first", "second")]
     record = record_of(*said)
     assert (record.scope.title, record.event_counts["TaskStarted"]) == ("first", 2)
+
+
+def test_a_record_holds_no_grade() -> None:
+    import msgspec
+
+    from core.record import record as shapes
+
+    grades = {"established", "in_flight", "in_doubt", "not_dispatched", "expired"}
+    for shape in vars(shapes).values():
+        if isinstance(shape, type) and issubclass(shape, msgspec.Struct):
+            assert not grades & set(shape.__struct_fields__)
+
+
+def test_notes_and_unparsed_fold_to_their_count_alone() -> None:
+    from msgspec.structs import replace
+
+    from core.events.source import Unparsed
+
+    record = record_of(Said("note.x", {"a": 1}), Said("Unparsed", Unparsed("line 1", "torn")))
+    assert record.unparsed == 1
+    bare = replace(record, event_counts={}, unparsed=0, boundary=0, last_recorded_at=None)
+    assert bare == empty("t-1")
+
+
+@pytest.mark.parametrize(
+    ("type_", "version", "known"),
+    [
+        ("ToolResult", 1, True),
+        ("ToolResult", 2, False),
+        ("ToolResult", 0, False),
+        ("toolresult", 1, False),
+        ("note.x", 7, True),
+        ("note.", 1, False),
+        ("notes.x", 1, False),
+    ],
+)
+def test_a_type_and_version_is_known_or_not_at_all(type_: str, version: int, known: bool) -> None:
+    from core.errors import UnknownType
+    from core.events import registry
+    from core.record import lean
+
+    assert registry.is_known(type_, version) is known
+    payload = b'{"status":"failed","basis":"sender"}'
+    if known:
+        registry.decode(type_, version, payload)
+        assert lean.decode(type_, version, payload) is not None
+    else:
+        with pytest.raises(UnknownType):
+            registry.decode(type_, version, payload)
+        assert lean.decode(type_, version, payload) is None
+
+
+def test_a_payload_that_fits_no_schema_blocks_like_an_unknown_type() -> None:
+    from core.record.reduce import fold_rows
+
+    log = store([Said("note.x", {}), Said("note.x", {"status": 7})])
+    broken = [log.events[0], _with_type(log.events[1], "ToolResult")]
+    record = fold_rows(empty("t-1"), broken, lambda digest: b"", log.read)
+    assert record.blocked is not None
+    assert record.blocked.sequence_number == 2
+
+
+def _with_type(event: Any, type_: str) -> Any:
+    from msgspec.structs import replace
+
+    return replace(event, type=type_)

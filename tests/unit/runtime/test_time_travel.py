@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -261,25 +262,21 @@ def test_catching_up_projects_what_is_behind_and_only_that(opened: Opened) -> No
 
 
 def test_a_projector_follows_the_log_in_its_thread(opened: Opened) -> None:
-    import time
-
     log = long_log(400)
     install(opened, log, 150)
     projector = Projector(opened.store, opened.blobs, opened.projections)
     projector.start()
     try:
         install(opened, log)
-        deadline = time.monotonic() + 20
-        while time.monotonic() < deadline:
-            summary = opened.projections.summary(TENANT, log.trajectory_id)
-            if summary is not None and summary["as_of_sequence"] == 400:
-                break
-            time.sleep(0.02)
-        else:
-            pytest.fail("the projector did not reach the head")
+        _until(lambda: _as_of(opened, log) == 400)
     finally:
         projector.close()
         projector.close()
+
+
+def _as_of(opened: Opened, log: Log) -> object:
+    summary = opened.projections.summary(TENANT, log.trajectory_id)
+    return summary and summary["as_of_sequence"]
 
 
 def test_one_trajectory_that_cannot_be_projected_does_not_stop_the_others(opened: Opened) -> None:
@@ -294,3 +291,91 @@ def test_one_trajectory_that_cannot_be_projected_does_not_stop_the_others(opened
     projector.catch_up()
     assert (TENANT, bad.trajectory_id) in projector.failed
     assert not only_there or opened.projections.summary(TENANT, good.trajectory_id) is not None
+
+
+def test_a_projector_stopped_anywhere_goes_on_where_it_was(opened: Opened) -> None:
+    log = long_log(900)
+    install(opened, log)
+    for _ in range(4):
+        projector = Projector(opened.store, opened.blobs, opened.projections)
+        projector.start()
+        projector.close()
+    Projector(opened.store, opened.blobs, opened.projections).catch_up()
+    summary = opened.projections.summary(TENANT, log.trajectory_id)
+    assert summary is not None
+    assert summary["as_of_sequence"] == 900
+    assert travel(opened).record_at(TENANT, log.trajectory_id, 899).record == folded(log, 899)
+
+
+def test_behind_a_busy_log_a_projector_folds_a_slice_at_a_time(
+    opened: Opened, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from runtime import projector as module
+
+    log = long_log(300)
+    install(opened, log)
+    folded_at_once = []
+    advance = TimeTravel.advance
+
+    def watched(self: TimeTravel, fold: Fold, *rest: object) -> None:
+        before = fold.boundary
+        advance(self, fold, *rest)  # type: ignore[arg-type]
+        folded_at_once.append(fold.boundary - before)
+
+    monkeypatch.setattr(TimeTravel, "advance", watched)
+    projector = Projector(opened.store, opened.blobs, opened.projections)
+    projector.start()
+    try:
+        _until(lambda: sum(folded_at_once) >= 300)
+    finally:
+        projector.close()
+    assert max(folded_at_once) <= module.SLICE_EVENTS
+
+
+def _until(reached: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 20
+    while not reached():
+        assert time.monotonic() < deadline, "not reached within 20 s"
+        time.sleep(0.01)
+
+
+def test_a_segment_is_stored_before_the_snapshot_that_names_it(
+    opened: Opened, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from store.projections import SqliteProjections
+
+    put = SqliteProjections.put_snapshots
+    named = []
+
+    def watched(
+        self: SqliteProjections,
+        tenant: str,
+        trajectory_id: str,
+        reducer_version: int,
+        rows: list[tuple[int, bytes, bytes, bytes]],
+    ) -> None:
+        for _, chain, sealed, _ in rows:
+            for ref in snapshot.unseal(sealed, chain, reducer_version).archive.segments:
+                named.append(ref.digest)
+                assert self.segment(tenant, ref.digest) is not None
+        put(self, tenant, trajectory_id, reducer_version, rows)
+
+    monkeypatch.setattr(SqliteProjections, "put_snapshots", watched)
+    log = long_log(700)
+    install(opened, log)
+    travel(opened).record_at(TENANT, log.trajectory_id)
+    assert named
+
+
+def test_a_cache_that_takes_nothing_changes_no_answer(
+    opened: Opened, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A full or failing disk under the cache: every read folds from the log."""
+    from store.projections import SqliteProjections
+
+    for name in ("put_segments", "put_snapshots"):
+        monkeypatch.setattr(SqliteProjections, name, lambda *_: None)
+    log = long_log(1200)
+    install(opened, log)
+    view = travel(opened).record_at(TENANT, log.trajectory_id)
+    assert (view.snapshot_boundary, view.record) == (0, folded(log, 1200))
