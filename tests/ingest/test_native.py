@@ -204,7 +204,7 @@ DAMAGE: dict[str, tuple[Callable[[bytes], bytes], str]] = {
     "header's id": (lambda b: with_header(b, trajectory_id="../x"), "trajectory id"),
     "newer bundle": (lambda b: with_header(b, strandline="bundle/2"), "this version reads"),
     "duplicate key": (
-        lambda b: b.replace(b'{"event":{', b'{"event":{"step":1,"step":1,', 1),
+        lambda b: b.replace(b'"payload":{', b'"payload":{"title":"x","title":"x",', 1),
         "twice",
     ),
     "no JSON": (lambda b: b.replace(b'{"event":{', b"{event:{", 1), "line"),
