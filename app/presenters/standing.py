@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from app.presenters.format import count, plural
 from core.events.task import Capabilities
+from core.rules import completeness as claims
 from store.ports import Head
 
 
@@ -20,15 +20,8 @@ class Completeness:
 
 def completeness(head: Head, staged: Sequence[tuple[int, int]]) -> Completeness:
     """What this store can say of the prefix it holds (EFF-3)."""
-    n = head.sequence_number
-    if head.standing == "imported":
-        return Completeness(
-            "unknown", f"imported file, {plural(n, 'event')}, completeness not provable"
-        )
-    if head.standing == "replica":
-        gap = f", then a gap; {plural(len(staged), 'later piece')} wait" if staged else ""
-        return Completeness("unknown", f"installed copy, contiguous to {count(n)}{gap}")
-    return Completeness("established", f"authoritative, complete to {count(n)}")
+    claim = claims.completeness(head.standing, head.sequence_number, staged)
+    return Completeness("established" if claim.proves_absence else "unknown", claim.text)
 
 
 #: (capability, what it is called, what each word short of `recorded` means for a reader)
