@@ -15,6 +15,8 @@ from ingest import demo as seeds
 def run(data: Path | None, host: str | None, port: int | None) -> int:
     """Seed what is not there yet, then serve; the server's exit code."""
     chosen = settings.load(data=data or folder(), host=host, port=port).checked_to_serve()
+    # A port that is taken is said before a minute of seeding, not after it.
+    server.listener(chosen).close()
     _seed(chosen)
 
     def announce(url: str) -> None:
@@ -39,7 +41,7 @@ def folder() -> Path:
 def _seed(chosen: Settings) -> None:
     parts = wiring.open_parts(chosen, follow=False)
     try:
-        seeds.seed(parts.opened.store, parts.opened.blobs, chosen.tenant)
+        seeds.seed(parts.opened.store, parts.opened.blobs, chosen.tenant, note=console.note)
         if parts.projector is not None:
             parts.projector.catch_up()
     finally:

@@ -159,9 +159,9 @@ class ImportJobs:
             for file in job.files:
                 self._one(who, file)
         finally:
+            _remove(job)
             job.ended_at = self._clock()
             job.done.set()
-            _remove(job)
 
     def _one(self, who: Principal, file: ImportFile) -> None:
         def progress(read_bytes: int, _: int, events: int) -> None:

@@ -9,14 +9,14 @@ from __future__ import annotations
 import logging
 import re
 import sys
-from collections.abc import MutableMapping
+from collections.abc import Mapping, MutableMapping
 from typing import Any, Literal
 
 import orjson
 import structlog
 
 _SECRET = re.compile(
-    r"(?i)(\b(?:bearer|basic)\s+)[A-Za-z0-9+/=._~-]{6,}"
+    r"(?i)(\b(?:authorization[\"']?\s*[:=]\s*[\"']?)?(?:bearer|basic)\s+)[A-Za-z0-9+/=._~-]{6,}"
     r"|(\b(?:api[_-]?key|token|secret|passw(?:or)?d|authorization|cookie)[\"']?\s*[:=]\s*[\"']?)"
     r"[^\s\"',;&]{6,}"
     r"|\b(?:stl_|sk-|gh[pousr]_|xox[abp]-|AKIA)[A-Za-z0-9_-]{12,}"
@@ -84,9 +84,18 @@ def _redacted(
     _logger: Any, _method: str, line: MutableMapping[str, Any]
 ) -> MutableMapping[str, Any]:
     for key, value in line.items():
-        if isinstance(value, str):
-            line[key] = redact(value)
+        line[key] = _plain(value)
     return line
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, str):
+        return redact(value)
+    if isinstance(value, Mapping):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    return value
 
 
 def _json(value: Any, **_: Any) -> str:

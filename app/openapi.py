@@ -34,7 +34,7 @@ def _build(app: FastAPI) -> dict[str, Any]:
             "Errors are problem+json; their `type` is a page that says what to do. `outcome` is "
             "`refused` (nothing was stored) or `unknown` (send the identical request again)."
         ),
-        routes=[route for route in app.routes if _is_api(route)],
+        routes=app.routes,
     )
     schemas = built.setdefault("components", {}).setdefault("schemas", {})
     schemas["Problem"] = Problem.model_json_schema()
@@ -43,6 +43,13 @@ def _build(app: FastAPI) -> dict[str, Any]:
     )
     for name, schema in families.items():
         schemas.setdefault(name, schema)
+    task = schemas["TaskStarted"]
+    schemas["Task"] = {
+        **task,
+        "title": "Task",
+        "required": [name for name in task["required"] if name != "standing"],
+        "properties": {key: item for key, item in task["properties"].items() if key != "standing"},
+    }
     built["components"]["securitySchemes"] = {
         "token": {"type": "http", "scheme": "bearer"},
         "password": {"type": "http", "scheme": "basic"},
@@ -58,8 +65,3 @@ def _build(app: FastAPI) -> dict[str, Any]:
     for unused in ("HTTPValidationError", "ValidationError"):
         schemas.pop(unused, None)
     return built
-
-
-def _is_api(route: Any) -> bool:
-    path: str = getattr(route, "path", "")
-    return path.startswith("/v1/") or path in ("/livez", "/readyz", "/metrics", "/openapi.json")

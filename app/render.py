@@ -201,7 +201,7 @@ def error_page(scope: Scope, problem: Mapping[str, object]) -> str:
     page = ErrorPage(
         title=str(problem["title"]),
         status=int(str(problem["status"])),
-        detail=str(problem["detail"]),
+        detail=_sentence(str(problem["detail"])),
         code=str(problem["code"]),
         outcome=outcome,
         now_true=NOW_TRUE["read" if reading else outcome],
@@ -214,6 +214,12 @@ def error_page(scope: Scope, problem: Mapping[str, object]) -> str:
         ),
     )
     return html(connection, page)
+
+
+def _sentence(text: str) -> str:
+    """A detail as a sentence: a capital first, a stop last."""
+    text = text[:1].upper() + text[1:]
+    return text if text.endswith((".", "!", "?")) else f"{text}."
 
 
 def reason(error: StrandlineError) -> str:

@@ -93,10 +93,10 @@ def serve(settings: Settings, *, announce: Callable[[str], None]) -> int:
     """
     settings.checked_to_serve()
     logs.configure(settings.log_level, settings.log_format)
-    with _listener(settings) as listener:
+    with listener(settings) as bound:
         parts = wiring.open_parts(settings)
         try:
-            return _run(settings, parts, listener, announce)
+            return _run(settings, parts, bound, announce)
         finally:
             parts.close()
 
@@ -104,10 +104,10 @@ def serve(settings: Settings, *, announce: Callable[[str], None]) -> int:
 def _run(
     settings: Settings,
     parts: wiring.Parts,
-    listener: socket.socket,
+    bound: socket.socket,
     announce: Callable[[str], None],
 ) -> int:
-    url = _url(settings, listener)
+    url = _url(settings, bound)
     local_token = auth.mint()
     exit_code = 0
 
@@ -145,30 +145,31 @@ def _run(
         signal.signal(number, lambda *_: None)
     # Uploads wait beside the data they will become, not in a /tmp that may be memory.
     tempfile.tempdir = str(parts.uploads)
-    server.run(sockets=[listener])
+    server.run(sockets=[bound])
     _LOG.info("stopped", exit_code=exit_code)
     return exit_code
 
 
-def _listener(settings: Settings) -> socket.socket:
+def listener(settings: Settings) -> socket.socket:
+    """A bound socket; InvalidInput where the address or port cannot be had."""
     family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
-    listener = socket.socket(family, socket.SOCK_STREAM)
+    bound = socket.socket(family, socket.SOCK_STREAM)
     try:
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.bind((settings.host, settings.port))
+        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        bound.bind((settings.host, settings.port))
     except OSError as error:
-        listener.close()
+        bound.close()
         raise InvalidInput(
             f"cannot listen on {settings.host} port {settings.port}: {error.strerror}. Choose "
             "another with --port (0 lets the system choose)",
             field="port",
         ) from error
-    return listener
+    return bound
 
 
-def _url(settings: Settings, listener: socket.socket) -> str:
+def _url(settings: Settings, bound: socket.socket) -> str:
     host = settings.host
     if host in ("0.0.0.0", "::"):
         host = "127.0.0.1"
     shown = f"[{host}]" if ":" in host else host
-    return f"http://{shown}:{listener.getsockname()[1]}"
+    return f"http://{shown}:{bound.getsockname()[1]}"

@@ -21,6 +21,7 @@ from ingest import native, pipeline
 from ingest.base import Report
 from runtime.projector import Projector
 from runtime.service import Runtime
+from store.audit import audit
 from store.open import Opened, open_store, system_clock
 from store.ports import Finding
 
@@ -118,8 +119,6 @@ class Parts:
 
     def audit(self) -> Iterator[Finding | str]:
         """Check every stored invariant; texts are progress."""
-        from store.audit import audit  # noqa: PLC0415
-
         return audit(self.opened)
 
     def close(self) -> None:

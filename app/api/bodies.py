@@ -20,6 +20,7 @@ from app.errors import HttpRefused
 from core import strictjson
 from core.canonical import DIGEST_PATTERN, canonical
 from core.errors import InvalidInput, StrandlineError
+from core.events import registry
 from core.events.envelope import BlobRef, NewEvent
 from core.events.fields import Payload
 from core.events.task import TaskStarted
@@ -211,8 +212,17 @@ def json_body(schema: dict[str, Any]) -> dict[str, Any]:
 
 
 def model_body(model: type[BaseModel]) -> dict[str, Any]:
-    """`openapi_extra` for a pydantic body."""
-    return json_body(model.model_json_schema(ref_template="#/components/schemas/{model}"))
+    """`openapi_extra` for a pydantic body; a `task` is described by its event family."""
+    schema = model.model_json_schema(ref_template="#/components/schemas/{model}")
+    schema.pop("$defs", None)
+    if "task" in schema["properties"]:
+        described = schema["properties"]["task"]["description"]
+        schema["properties"]["task"] = {"$ref": TASK_REF, "description": described}
+    return json_body(schema)
+
+
+#: TaskStarted as a create states it: `standing` is the request's own.
+TASK_REF = "#/components/schemas/Task"
 
 
 _NATURAL = {"type": "integer", "minimum": 0, "maximum": INTEGER_MAX}
@@ -244,7 +254,13 @@ NEW_EVENT_SCHEMA: dict[str, Any] = {
     "description": "one event: either `payload` or `payload_ref`; schemas in docs/events.md",
     "properties": {
         "event_id": _ID,
-        "type": {"type": "string", "minLength": 1, "maxLength": TYPE_CHARS_MAX},
+        "type": {
+            "description": "a family of docs/events.md, or a note",
+            "anyOf": [
+                {"enum": sorted(registry.FAMILIES)},
+                {"type": "string", "pattern": r"^note\.[!-~]{1,122}$"},
+            ],
+        },
         "schema_version": {"type": "integer", "minimum": 1, "maximum": INTEGER_MAX},
         "payload": _nullable({"type": "object"}),
         "payload_ref": _nullable(BLOB_REF_SCHEMA),
