@@ -6,10 +6,14 @@ joins by adding its class.
 
 from __future__ import annotations
 
+import atexit
+import shutil
+import tempfile
 import threading
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
+from functools import cache
 from itertools import count
 from pathlib import Path
 from typing import Any, cast
@@ -57,6 +61,8 @@ class SqliteWorld:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.clock = Clock()
+        if not folder.exists() or not any(folder.iterdir()):
+            shutil.copytree(_template(), folder, dirs_exist_ok=True)
         self.opened = self._open()
         self._requests = count(1)
 
@@ -219,6 +225,15 @@ class SqliteWorld:
         """A reported trajectory with one grant for w1; its head."""
         self.create(trajectory_id, **more)
         return self.claim(trajectory_id).head
+
+
+@cache
+def _template() -> Path:
+    """An empty store, made once by the migrations; a copy of it is a new store."""
+    folder = Path(tempfile.mkdtemp(prefix="strandline-template-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    open_store(folder / "data").close()
+    return folder
 
 
 WORLDS = {"sqlite": SqliteWorld}
