@@ -160,13 +160,12 @@ class TimeTravel:
             if found is None:
                 break
             sequence, chain, sealed = found
-            try:
-                if chain == self._chain(tenant, trajectory_id, sequence):
-                    record = snapshot.unseal(sealed, chain, REDUCER_VERSION)
-                    if (record.trajectory_id, record.boundary) == (trajectory_id, sequence):
+            if chain == self._chain(tenant, trajectory_id, sequence):
+                record = _unsealed(sealed, chain)
+                if record is not None and record.trajectory_id == trajectory_id:
+                    if record.boundary == sequence:
                         return record
-            except (CorruptAt, InvalidInput):
-                pass  # An earlier one serves, and the fold passing here stores this one anew.
+            # An earlier one serves, and the fold that passes here stores this one anew.
             boundary = sequence - 1
         return empty(trajectory_id)
 
@@ -313,6 +312,14 @@ class TimeTravel:
                 ) from error
 
         return read
+
+
+def _unsealed(sealed: bytes, chain: bytes) -> TrajectoryRecord | None:
+    """The record of a sealed snapshot; None if it is damaged or of another version."""
+    try:
+        return snapshot.unseal(sealed, chain, REDUCER_VERSION)
+    except (CorruptAt, InvalidInput):
+        return None
 
 
 #: One TimeTravel per store, so that what it has learnt of the cache serves the next call.
