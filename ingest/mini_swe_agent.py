@@ -295,7 +295,7 @@ class _Comparison:
     def _conflict(self, where: str, why: str, item: str) -> IntegrityConflict:
         return IntegrityConflict(
             f"{why}; nothing of this reading was imported. If it is another run under the same "
-            "name, import it with --as NAME",
+            "name, copy it to a name of its own and import that",
             where=where,
             item=item,
         )

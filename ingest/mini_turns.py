@@ -13,6 +13,7 @@ INVARIANTS
 from __future__ import annotations
 
 import hashlib
+from collections import deque
 from dataclasses import dataclass
 from typing import Any
 
@@ -73,8 +74,69 @@ class _Action:
     attempt_id: str
     call_id: str | None
     command: str | None
-    step: int
+    turn: int = 0
     answered: bool = False
+
+
+class _Commands:
+    """The commands somebody asked for: those of the present turn, and the newest by call id.
+
+    Each look-up takes constant time, whatever a file holds.
+    """
+
+    def __init__(self) -> None:
+        self.total_open = 0
+        self._number = 0
+        self.turn: list[_Action] = []
+        self.turn_open = 0
+        self._next = 0
+        self._turn_ids: dict[str, deque[_Action]] = {}
+        self._newest: dict[str, _Action] = {}
+
+    def begin_turn(self) -> None:
+        """The next commands are those of another reply."""
+        self._number += 1
+        self.turn, self.turn_open, self._next = [], 0, 0
+        self._turn_ids = {}
+
+    def add(self, action: _Action) -> None:
+        """One more command of this turn."""
+        action.turn = self._number
+        self.turn.append(action)
+        self.turn_open += 1
+        self.total_open += 1
+        if action.call_id is not None:
+            self._turn_ids.setdefault(action.call_id, deque()).append(action)
+            self._newest[action.call_id] = action
+
+    def answer(self, action: _Action) -> None:
+        """A result of it was found; the first one closes it."""
+        if not action.answered:
+            action.answered = True
+            self.total_open -= 1
+            if action.turn == self._number:
+                self.turn_open -= 1
+
+    def by_call_id(self, call_id: str) -> _Action | None:
+        """The first open command of this turn with that id."""
+        waiting = self._turn_ids.get(call_id)
+        while waiting:
+            if not waiting[0].answered:
+                return waiting[0]
+            waiting.popleft()
+        return None
+
+    def newest(self, call_id: str) -> _Action | None:
+        """The newest command with that id, of whatever turn."""
+        return self._newest.get(call_id)
+
+    def next_open(self) -> _Action | None:
+        """The first open command of this turn."""
+        while self._next < len(self.turn):
+            if not self.turn[self._next].answered:
+                return self.turn[self._next]
+            self._next += 1
+        return None
 
 
 class Walk:
@@ -97,8 +159,7 @@ class Walk:
         self._originals: list[BlobRef] = []
         self._delivered = 0
         self._invocation: str | None = None
-        self._turn: list[_Action] = []
-        self._open: list[_Action] = []
+        self._commands = _Commands()
         self._replies = 0
         self._unreplied = 0
         self._settled_nano = 0
@@ -127,11 +188,10 @@ class Walk:
     def close(self) -> None:
         """After the last segment: what the source does not say."""
         self._standing_gaps()
-        unanswered = [action for action in self._open if not action.answered]
+        unanswered = self._commands.total_open
         if unanswered:
             self.findings.gap(
-                f"the outcome of {len(unanswered)} proposed command"
-                + ("s" if len(unanswered) > 1 else ""),
+                f"the outcome of {unanswered} proposed command" + ("s" if unanswered > 1 else ""),
                 "the file holds no result for it, so whether it was sent is unknown",
             )
         if self._state is None:
@@ -312,7 +372,7 @@ class Walk:
             other=other,
         )
         self._settle(message, extra, recorded, invocation)
-        self._turn = []
+        self._commands.begin_turn()
         for number, (action, operation_id) in enumerate(taken):
             self._intent(
                 message,
@@ -495,9 +555,7 @@ class Walk:
             attempt_id=attempt_id,
             invocation_id=invocation,
         )
-        action = _Action(operation_id, attempt_id, asked.call_id, asked.command, self._step)
-        self._turn.append(action)
-        self._open.append(action)
+        self._commands.add(_Action(operation_id, attempt_id, asked.call_id, asked.command))
         self._count("command", "ToolIntent")
 
     def _rejected_reply(self, message: Message, extra: dict[str, Any]) -> None:
@@ -517,12 +575,12 @@ class Walk:
             occurred=mini_text.instant(extra.get("timestamp")),
         )
         self._settle(message, extra, recorded, invocation)
-        self._turn = []
+        self._commands.begin_turn()
         self._input(message, extra)
 
     def _human_command(self, message: Message, extra: dict[str, Any]) -> None:
         self._input(message, extra)
-        self._turn = []
+        self._commands.begin_turn()
         occurred = mini_text.instant(extra.get("timestamp"))
         for number, asked in enumerate(mini_text.asked(extra["actions"], {}, Reply())):
             key = f"{message.raw_digest.hex()}:{number}"
@@ -591,32 +649,26 @@ class Walk:
 
     def _pair(self, native: str | None) -> tuple[_Action | None, str]:
         """The command a result answers, and the rule that says so."""
-        if native is not None:
-            for action in self._turn:
-                if action.call_id == native and not action.answered:
-                    return action, "call id, within the reply"
-            for action in reversed(self._open):
-                if action.call_id == native:
-                    return action, (
-                        "call id, a further result"
-                        if action.answered
-                        else "call id, an earlier reply"
-                    )
+        if native is None:
+            action = self._commands.next_open()
+            return action, "order" if action is not None else "unpaired"
+        action = self._commands.by_call_id(native)
+        if action is not None:
+            return action, "call id, within the reply"
+        action = self._commands.newest(native)
+        if action is None:
             return None, "unpaired"
-        for action in self._turn:
-            if not action.answered:
-                return action, "order"
-        return None, "unpaired"
+        return action, "call id, a further result" if action.answered else "call id, earlier reply"
 
     def _plain_result(self, message: Message, *, last: bool) -> bool:
         """A user message that is the result of the only open command (1.x); else False."""
-        waiting = [action for action in self._turn if not action.answered]
+        waiting = self._commands.next_open() if self._commands.turn_open == 1 else None
         text, _ = replies.text_of(message.value.get("content"))
-        if len(waiting) != 1 or waiting[0].call_id is not None or text is None:
+        if waiting is None or waiting.call_id is not None or text is None:
             return False
         found = mini_text.plain_result(
             text,
-            waiting[0].command,
+            waiting.command,
             self._config,
             submitted=last and mini_text.status_word(self._segment.info) == "Submitted",
         )
@@ -625,7 +677,7 @@ class Walk:
         status, code, complete, rest = found
         self._result(
             message,
-            waiting[0],
+            waiting,
             None,
             ToolResult(
                 status=status,
@@ -651,7 +703,7 @@ class Walk:
         operation_id = attempt_id = None
         if action is not None:
             operation_id, attempt_id = action.operation_id, action.attempt_id
-            action.answered = True
+            self._commands.answer(action)
         elif native is not None:
             operation_id = self._operations.take(native)
         self._builder.add(
@@ -660,7 +712,7 @@ class Walk:
             where=f"message {self._index}",
             refs=(self._original(message),),
             occurred_at=occurred,
-            step=action.step if action is not None else self._step or None,
+            step=self._step or None,
             operation_id=operation_id,
             attempt_id=attempt_id,
         )
@@ -689,12 +741,12 @@ class Walk:
 
     def _submitted(self, message: Message, text: str | None) -> None:
         """The exit message is the result of the command that submitted."""
-        open_ones = [action for action in self._turn if not action.answered]
+        turn = self._commands.turn
         candidates = [
-            action for action in self._turn if action.command and mini_text.MARKER in action.command
-        ] or (self._turn if len(self._turn) == 1 else [])
+            action for action in turn if action.command and mini_text.MARKER in action.command
+        ] or (turn if len(turn) == 1 else [])
         if len(candidates) != 1:
-            if open_ones:
+            if self._commands.turn_open:
                 self.findings.gap(
                     "which command submitted",
                     "several commands, or none, of the last reply carry the word that submits",
@@ -734,7 +786,7 @@ class Walk:
             f"info counts {stated} calls, the messages hold {self._replies} replies",
         )
         self._unreplied += missing
-        if missing == 1 and all(action.answered for action in self._turn):
+        if missing == 1 and not self._commands.turn_open:
             self._context(Reply(), None)
 
     def _total_cost(self, number: int, part: Segment) -> None:

@@ -17,12 +17,21 @@ import os
 import tempfile
 import time
 from collections.abc import Iterator
+from concurrent.futures import Future
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
 from core.canonical import canonical, digest_text, sha256
-from core.errors import Busy, HeadMoved, ImportRefused, IntegrityConflict, NotAllowed
+from core.errors import (
+    Busy,
+    HeadMoved,
+    ImportRefused,
+    IntegrityConflict,
+    InvalidInput,
+    NotAllowed,
+    TooLarge,
+)
 from core.events.envelope import NewEvent
 from core.events.prepare import Prepared, prepare
 from core.limits import IMPORT_BYTES_MAX, IMPORT_VALUE_BYTES_MAX, MIB
@@ -54,7 +63,9 @@ from store.ports import (
 _HEAD_BYTES = 64 * 1024
 _TAIL_BYTES = 8 * 1024
 _RETRIES = 5
+#: A full queue is waited for this long in all, half a minute, before the import gives up.
 _BUSY_SECONDS = 0.2
+_BUSY_TRIES = 150
 #: Names a format would have; a text file of another name in a folder is passed over, not refused.
 _TRAJECTORY_NAMES = (".json", ".jsonl", ".ndjson", ".traj")
 
@@ -202,7 +213,7 @@ class _Importing:
             report.outcome = "conflict"
             where = str(error.data.get("where") or "the known range")
             report.refused.append(Refusal(where, str(error)))
-        except NotAllowed as error:
+        except (InvalidInput, NotAllowed, TooLarge) as error:
             report.refused.append(Refusal("the whole file", str(error)))
         except OSError as error:
             why = os.strerror(error.errno).lower() if error.errno else str(error)
@@ -390,27 +401,33 @@ class _Importing:
             expected_head=head,
             source=source,
         )
-        while True:
-            created = None
-            if first:
-                created = self.store.create(
-                    CreateCommand(
-                        tenant=self.tenant,
-                        trajectory_id=identity,
-                        standing="imported",
-                        issuer="importer",
-                        request_id=f"import.{identity}",
-                        request_digest=sha256(identity.encode()),
-                    )
-                )
-            # Queued behind the creation without waiting: both go into one group where they can.
-            appended = self.store.append(command)
+        created = self._create(identity) if first else None
+        # Queued behind the creation without waiting: both go into one group where they can.
+        appended = self.store.append(command)
+        for _ in range(_BUSY_TRIES):
             try:
                 if created is not None:
                     created.result()
+                    created = None
                 return appended.result()
             except Busy:
                 time.sleep(_BUSY_SECONDS)
+            if created is not None:
+                created = self._create(identity)
+            appended = self.store.append(command)
+        return appended.result()
+
+    def _create(self, identity: str) -> Future[Ack]:
+        return self.store.create(
+            CreateCommand(
+                tenant=self.tenant,
+                trajectory_id=identity,
+                standing="imported",
+                issuer="importer",
+                request_id=f"import.{identity}",
+                request_digest=sha256(identity.encode()),
+            )
+        )
 
     def _keep_incident(
         self,

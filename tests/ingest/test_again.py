@@ -121,7 +121,7 @@ def test_a_changed_message_is_a_conflict_that_names_it(opened: Opened, tmp_path:
     report = take(opened, path)
     assert report.outcome == "conflict"
     assert report.refused[0].where == "message 5"
-    assert "--as" in report.refused[0].why
+    assert "name of its own" in report.refused[0].why
     assert everything(opened) == before
     assert opened.store.head(TENANT, identity).incidents == 1
     (row,) = opened.store.ledger(TENANT, trajectory_id=identity)

@@ -11,7 +11,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from core.errors import ImportRefused
-from ingest.base import Source
+from ingest import native
+from ingest.base import Report, Source
 from ingest.mini_swe_agent import MiniSweAgent
 from ingest.pipeline import import_stream
 from store.open import Opened
@@ -133,3 +134,49 @@ def test_a_mutated_upload_is_stored_whole_or_not_at_all(shared: Opened, data: by
         (trajectory,) = report.trajectories
         heads = {identity: head for identity, head, _ in after}
         assert heads[trajectory.id] == trajectory.head == trajectory.events
+
+
+@given(
+    data=st.one_of(mutated(), replaced()),
+    first=st.sampled_from(["interrupted", "format-error", "v1-layout-by-hand"]),
+)
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_a_mutated_second_reading_appends_whole_or_not_at_all(
+    shared: Opened, data: bytes, first: str
+) -> None:
+    def reading(content: bytes) -> Report:
+        return import_stream(
+            shared.store,
+            shared.blobs,
+            TENANT,
+            "again.json",
+            io.BytesIO(content),
+            identity=f"again/{first}",
+        )
+
+    assert reading(fixture(first).read_bytes()).ok
+    before = everything(shared)
+    report = reading(data)
+    if report.outcome in ("unchanged", "conflict", "refused"):
+        assert everything(shared) == before
+    else:
+        assert report.outcome in ("imported", "appended")
+
+
+@given(data=st.data())
+@settings(max_examples=80, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_a_mutated_bundle_installs_nothing(shared: Opened, data: st.DataObject) -> None:
+    origin = give(shared, BYTES, "origin.json")
+    out = io.BytesIO()
+    native.export(shared.store, shared.blobs, TENANT, origin.trajectories[0].id, out)
+    whole = bytearray(out.getvalue())
+    at = data.draw(st.integers(0, len(whole) - 1))
+    span = data.draw(st.integers(0, 30))
+    whole[at : at + span] = data.draw(st.binary(max_size=8))
+    before = everything(shared)
+    report = give(shared, bytes(whole), "log.jsonl")
+    if bytes(whole) != out.getvalue() and report.outcome == "unchanged":
+        assert json.loads(bytes(whole).split(b"\n", 1)[0])["trajectory_id"]
+    else:
+        assert report.outcome in ("refused", "unchanged", "conflict")
+    assert everything(shared) == before

@@ -340,3 +340,107 @@ def test_a_large_observation_lies_in_a_blob(opened: Opened) -> None:
     (event,) = [event for event in log_of(opened, identity) if event.type == "ToolResult"]
     assert event.payload is None
     assert len(typed(opened, event).observation) == 40_000
+
+
+def test_a_padded_result_of_the_submitting_command_is_kept_beside_the_exit(
+    opened: Opened,
+) -> None:
+    """The interactive agent writes `action was not executed` for the command that submitted."""
+
+    def change(value: dict[str, Any]) -> None:
+        call_id = value["messages"][-2]["tool_calls"][0]["id"]
+        padded = {
+            "content": "{}",
+            "extra": {
+                "raw_output": "",
+                "returncode": -1,
+                "exception_info": "action was not executed",
+            },
+            "tool_call_id": call_id,
+            "role": "tool",
+        }
+        value["messages"].insert(-1, padded)
+
+    identity = edited(opened, "repair-slugify", change)
+    last = [event for event in log_of(opened, identity) if event.type == "ToolResult"][-2:]
+    assert last[0].operation_id == last[1].operation_id
+    assert [typed(opened, event).status for event in last] == ["unknown", "succeeded"]
+
+
+def test_a_result_of_an_earlier_reply_is_paired_and_says_so(opened: Opened) -> None:
+    value = document("repair-slugify")
+    late = value["messages"].pop(3)
+    value["messages"].insert(5, late)
+    report = give(opened, dumped(value))
+    assert report.findings.pairings["call id, earlier reply"] == 1
+    identity = report.trajectories[0].id
+    events = log_of(opened, identity)
+    asked = {event.operation_id for event in events if event.type == "ToolIntent"}
+    answered = {event.operation_id for event in events if event.type == "ToolResult"}
+    assert asked == answered
+
+
+def test_a_result_without_a_call_is_kept_unpaired(opened: Opened) -> None:
+    value = document("repair-slugify")
+    value["messages"][3]["tool_call_id"] = "call_nobody_made"
+    report = give(opened, dumped(value))
+    assert report.findings.pairings["unpaired"] == 1
+    assert "the outcome of 1 proposed command" in report.findings.gaps
+
+
+def test_a_command_a_person_gave_is_theirs(opened: Opened) -> None:
+    value = document("interrupted")
+    value["messages"] += [
+        {
+            "role": "user",
+            "content": "User command: \n```bash\nls\n```",
+            "extra": {"actions": [{"command": "ls"}]},
+        },
+        {
+            "role": "user",
+            "content": "a.txt",
+            "extra": {"raw_output": "a.txt", "returncode": 0, "timestamp": 1795976900.0},
+        },
+    ]
+    report = give(opened, dumped(value))
+    identity = report.trajectories[0].id
+    intent = of_type(opened, identity, "ToolIntent")[-1]
+    assert (intent.requester, intent.arguments) == ("person", {"command": "ls"})
+    assert report.findings.pairings["order"] == 1
+    assert of_type(opened, identity, "ToolResult")[-1].status == "succeeded"
+
+
+@pytest.mark.parametrize(
+    ("pattern", "content"),
+    [
+        (None, "x\n\n```bash\nls\n```"),
+        (None, "x\n\n```mswea_bash_command\nls\n```"),
+        (
+            "```mswea_bash_command\\s*\\n(.*?)\\n```",
+            "```bash\nrm\n```\n```mswea_bash_command\nls\n```",
+        ),
+        (
+            "<mswea_bash_command>(.*?)</mswea_bash_command>",
+            "<mswea_bash_command>ls</mswea_bash_command>",
+        ),
+    ],
+)
+def test_commands_are_found_in_the_text_of_a_reply(
+    opened: Opened, pattern: str | None, content: str
+) -> None:
+    value = document("v1-layout-by-hand")
+    if pattern is not None:
+        value["info"]["config"]["agent"]["action_regex"] = pattern
+    value["messages"] = [*value["messages"][:2], {"role": "assistant", "content": content}]
+    value["info"]["model_stats"]["api_calls"] = 1
+    identity = give(opened, dumped(value)).trajectories[0].id
+    (intent,) = of_type(opened, identity, "ToolIntent")
+    assert intent.arguments == {"command": "ls"}
+
+
+def test_a_pattern_of_its_own_is_not_run(opened: Opened) -> None:
+    value = document("v1-layout-by-hand")
+    value["info"]["config"]["agent"]["action_regex"] = "(a+)+$"
+    report = give(opened, dumped(value))
+    assert "the commands of the replies" in report.findings.gaps
+    assert families(opened, report.trajectories[0].id)["ToolIntent"] == 0
