@@ -72,6 +72,8 @@ RECORD_LIST_MAX = 256
 #: Characters of a text, and of a name used as a key, that a record takes over from an event.
 RECORD_TEXT_CHARS_MAX = 1000
 RECORD_NAME_CHARS_MAX = 200
+#: Events of one trajectory: a sequence number stays within 32 bits in every index.
+EVENTS_PER_TRAJECTORY_MAX = 2**32 - 1
 #: Installed events that may wait beyond a gap of one trajectory: a piece out of order, not a log.
 STAGED_EVENTS_MAX = 20_000
 

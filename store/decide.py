@@ -36,10 +36,10 @@ from core.events.envelope import Issuer, NewEvent, chain_start, chain_value
 from core.events.ownership import OwnershipGranted
 from core.events.prepare import Prepared, prepare
 from core.instants import Instant
+from core.limits import EVENTS_PER_TRAJECTORY_MAX
 from store import decide_install
 from store.overlay import Overlay
 from store.ports import Ack, AppendCommand, ClaimCommand, CreateCommand, Grant, InstallCommand
-from store.schema import SEQUENCE_MAX
 from store.state import (
     BarrierCommand,
     BlobsCommand,
@@ -254,8 +254,8 @@ def _accept(
     name = (head.tenant, head.trajectory_id)
     fresh = [(p, bodies[i]) for i, p in enumerate(command.events) if known[i] is None]
     _check_references(overlay, name, head, [prepared for prepared, _ in fresh])
-    if head.sequence_number + len(fresh) > SEQUENCE_MAX:
-        raise TooLarge(f"a trajectory holds at most {SEQUENCE_MAX} events")
+    if head.sequence_number + len(fresh) > EVENTS_PER_TRAJECTORY_MAX:
+        raise TooLarge(f"a trajectory holds at most {EVENTS_PER_TRAJECTORY_MAX} events")
     _stamp(overlay, head, command.issuer, fresh, under)
     numbers = []
     for prepared, stored in zip(command.events, known, strict=True):

@@ -14,10 +14,9 @@ from collections.abc import Mapping
 from core.errors import IntegrityConflict, InvalidInput, NotAllowed, TooLarge
 from core.events.envelope import Event, chain_start
 from core.instants import Instant
-from core.limits import STAGED_EVENTS_MAX
+from core.limits import EVENTS_PER_TRAJECTORY_MAX, STAGED_EVENTS_MAX
 from store.overlay import Overlay
 from store.ports import InstallCommand
-from store.schema import SEQUENCE_MAX
 from store.state import Draft, HeadState, Member, Name, NewRow, Piece, StoredEvent, Wants
 from store.verify import chain_after
 
@@ -106,7 +105,7 @@ def _fresh(
     for piece in pieces:
         event = piece.event
         number = event.sequence_number
-        if not 1 <= number <= SEQUENCE_MAX or number in fresh:
+        if not 1 <= number <= EVENTS_PER_TRAJECTORY_MAX or number in fresh:
             raise InvalidInput(
                 "sequence numbers start at 1 and stand once in a piece", field="sequence_number"
             )

@@ -14,10 +14,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from sqlalchemy import create_engine, event
-from sqlalchemy.engine import Engine
-from sqlalchemy.pool import NullPool
-
 from core.errors import DomainUnavailable, StoreStopped
 from store import sqlite_driver
 from store.ports import Check, Domain
@@ -102,19 +98,6 @@ def read_back(connection: Connection, domain: Domain) -> list[Check]:
         )
         checks.append(Check(name, *shown, ok=int(real) == int(value)))
     return checks
-
-
-def sqlalchemy_engine(opener: Callable[[], Connection]) -> Engine:
-    """An engine whose connections come from `opener`; `begin` takes the write lock at once."""
-    engine = create_engine(
-        "sqlite://", module=sqlite_driver.module, creator=opener, poolclass=NullPool
-    )
-
-    @event.listens_for(engine, "begin")
-    def begin(connection: object) -> None:
-        connection.exec_driver_sql("BEGIN IMMEDIATE")  # type: ignore[attr-defined]
-
-    return engine
 
 
 class Readers:

@@ -17,7 +17,7 @@ from core.ids import check_id
 from core.ids import tenant as parse_tenant
 from core.ids import trajectory_id as parse_trajectory_id
 from core.instants import Instant
-from core.limits import INTEGER_MAX
+from core.limits import EVENTS_PER_TRAJECTORY_MAX, INTEGER_MAX
 from store import blocks, rows, verify
 from store.engine import Readers
 from store.notices import Hub, Subscription
@@ -36,7 +36,6 @@ from store.ports import (
     SourceSegment,
     StoreFacts,
 )
-from store.schema import SEQUENCE_MAX
 from store.sqlite_driver import Connection
 from store.state import BlobsCommand, Done, HeadState, Member, Piece
 from store.transact import HEAD_COLUMNS
@@ -474,8 +473,8 @@ def _size(events: Iterable[Prepared | None]) -> int:
 def _bounded(sequence_number: int | None) -> int:
     """A sequence number within what the database can compare."""
     if sequence_number is None:
-        return SEQUENCE_MAX
-    return min(max(sequence_number, 0), SEQUENCE_MAX)
+        return EVENTS_PER_TRAJECTORY_MAX
+    return min(max(sequence_number, 0), EVENTS_PER_TRAJECTORY_MAX)
 
 
 def head_from(row: Any) -> Head:

@@ -40,7 +40,6 @@ from store.log import SqliteRecoveryStore
 from store.notices import Hub
 from store.ports import Check, Domain, StoreFacts
 from store.projections import SqliteProjections
-from store.schema import REVISION
 from store.sqlite_driver import Connection
 from store.state import BarrierCommand, Member, Rules
 from store.transact import Transactor
@@ -261,7 +260,7 @@ def _assemble(
             verified=all(check.ok for check in checks),
             checks=checks,
             incarnation=incarnation,
-            schema_revision=REVISION,
+            schema_revision=migrate.REVISION,
             engine=f"SQLite {sqlite_driver.VERSION_TEXT} ({sqlite_driver.NAME})",
             path=str(data),
             size_bytes=sum(one.stat().st_size for one in sizes if one.exists()),
@@ -327,8 +326,8 @@ def _log_path(data: Path) -> Path:
 def _migrate(connection: Connection, path: Path, domain: Domain) -> None:
     found = migrate.found_revision(connection)
     migrate.check_revision(found)
-    if found != REVISION:
-        migrate.upgrade(engine.sqlalchemy_engine(lambda: engine.connect(path, domain, writer=True)))
+    if found != migrate.REVISION:
+        migrate.upgrade(lambda: engine.connect(path, domain, writer=True))
 
 
 def _meta(connection: Connection, clock: Callable[[], Instant]) -> dict[str, str]:

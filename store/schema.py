@@ -1,5 +1,7 @@
 """The tables of the log's database, tenant first; `migrations/` alone makes and changes them.
 
+Imported by the migrations only: a store that is up to date opens without SQLModel.
+
 Rows never leave `store/`: the ports speak msgspec structs. Events lie in order of arrival: a
 group of many trajectories fills a few new pages instead of changing one old page of each, which
 is half the work of a commit. Their order within a trajectory is an index, their lanes and steps
@@ -12,11 +14,6 @@ from typing import Any
 
 from sqlalchemy import BigInteger, Column, Index, Integer, LargeBinary, Text
 from sqlmodel import Field, SQLModel
-
-#: The newest revision this program knows; a test holds it to the head of `migrations/`.
-REVISION = "0001"
-#: Events of one trajectory; a sequence number takes 32 bits at most.
-SEQUENCE_MAX = (1 << 32) - 1
 
 
 def _big(**more: Any) -> Any:

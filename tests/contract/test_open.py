@@ -83,13 +83,14 @@ def test_a_connection_whose_setting_does_not_hold_is_refused(
 def test_the_schema_is_what_the_tables_say(world: SqliteWorld) -> None:
     world.opened.close()
     path = world.folder / "data" / "store-000001.db"
-    made = engine.sqlalchemy_engine(lambda: engine.connect(path, "host", writer=True))
+    made = migrate.sqlalchemy_engine(lambda: engine.connect(path, "host", writer=True))
     with made.connect() as connection:
         context = MigrationContext.configure(connection)
+        assert schema.SQLModel is SQLModel
         assert compare_metadata(context, SQLModel.metadata) == []
-        assert context.get_current_revision() == schema.REVISION
+        assert context.get_current_revision() == migrate.REVISION
     scripts = ScriptDirectory(str(migrate.SCRIPTS))
-    assert scripts.get_current_head() == schema.REVISION
+    assert scripts.get_current_head() == migrate.REVISION
     assert [s.revision for s in reversed(list(scripts.walk_revisions()))] == list(migrate.KNOWN)
 
 
@@ -272,7 +273,7 @@ def test_a_newer_schema_is_refused_with_both_revisions_and_not_touched(world: Sq
     raw.close()
     before = path.read_bytes()
     for read_only in (False, True):
-        with pytest.raises(StoreStopped, match=rf"9999.*{schema.REVISION}"):
+        with pytest.raises(StoreStopped, match=rf"9999.*{migrate.REVISION}"):
             open_store(world.folder / "data", read_only=read_only)
     assert path.read_bytes() == before
     assert not lock.is_held(world.folder / "data")
