@@ -1,4 +1,4 @@
-"""Data to look at: committed trajectories, and a generated one of 100,000 events.
+"""Data to look at: committed trajectories, a copy, and a generated one of 100,000 events.
 
 The generated trajectory is `reported`: a runtime of its own, under an owner epoch, says what it
 did. It is written by the store's ordinary commands (create, claim, append) in batches. Nothing in
@@ -41,6 +41,7 @@ from core.events.source import Unparsed
 from core.events.task import Capabilities, TaskStarted
 from core.events.tool import ResultStatus, ToolIntent, ToolResult
 from core.instants import Instant
+from ingest.demo_copy import COPY_ID, install_copy
 from ingest.pipeline import import_path
 from store.ports import (
     Ack,
@@ -135,8 +136,10 @@ def seed(
             fresh = fresh or report.outcome != "unchanged"
             imported += [one.id for one in report.trajectories]
             note(f"{path.name}: {report.trajectories[0].events} events")
+    copied = install_copy(store, tenant)
+    note(f"{COPY_ID}: a copy from another store")
     written = generate(store, tenant, events=events, note=note)
-    return Seeded(tuple(imported), GENERATED_ID, events, fresh or written)
+    return Seeded(tuple(imported), GENERATED_ID, events, fresh or copied or written)
 
 
 def generate(

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 
+from core.events import registry
 from ingest.demo import DATA, GENERATED_ID, generate, seed
+from ingest.demo_copy import COPY_ID, install_copy
 from runtime.time_travel import record_at
 from store.open import Opened
 from tests.ingest.support import TENANT, everything
@@ -52,6 +54,26 @@ def test_the_generated_log_has_every_family_its_runtime_may_report(opened: Opene
     assert record.ownership.grants == 5
     assert record.context.compactions > 0
     assert not [one for _, one in opened.store.verify(TENANT, GENERATED_ID) if one is not None]
+
+
+def test_the_copy_has_what_only_a_service_may_write(opened: Opened) -> None:
+    assert install_copy(opened.store, TENANT)
+    assert not install_copy(opened.store, TENANT)
+    head = opened.store.head(TENANT, COPY_ID)
+    assert (head.standing, head.owner_epoch) == ("replica", 3)
+    events = opened.store.events(TENANT, COPY_ID)
+    shown = {event.type for event in events}
+    assert set(registry.FAMILIES) - shown == {"Forked", "Unparsed"}
+    view = record_at(opened.store, opened.blobs, opened.projections, TENANT, COPY_ID, None)
+    record = view.require_reconstructed()
+    assert record.recovery.resumes == 2
+    assert record.recovery.abandoned_from is not None
+    assert record.progress.step < record.progress.high_water + 10
+    assert record.progress.executed == 45
+    assert record.operations.unsettled == 1
+    assert dict(record.approvals.by_decision) == {"granted": 1, "refused": 1}
+    assert record.control.state == "COMPLETED"
+    assert not [one for _, one in opened.store.verify(TENANT, COPY_ID) if one is not None]
 
 
 def test_an_interrupted_seeding_is_completed(opened: Opened, other: Opened) -> None:
