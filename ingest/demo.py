@@ -116,6 +116,12 @@ class Seeded:
     """Events of the generated trajectory."""
     fresh: bool
     """Something was written now."""
+    copied: str = COPY_ID
+
+    @property
+    def trajectories(self) -> tuple[str, ...]:
+        """All trajectory ids of the demo."""
+        return (*self.imported, self.copied, self.generated)
 
 
 def seed(

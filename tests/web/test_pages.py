@@ -23,7 +23,7 @@ DEMO = Path(demo.__file__).parent / "demo_data"
 def full(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     with pages_world.world(tmp_path_factory.mktemp("full")) as world:
         seeded = demo.seed(world.parts.opened.store, world.parts.opened.blobs, events=4000)
-        world.demo = [*seeded.imported, seeded.generated]
+        world.demo = [*seeded.trajectories]
         pages_world.write(world, "hostile", hostile_payloads())
         world.parts.runtime.create(
             WHO,
