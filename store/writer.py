@@ -8,7 +8,7 @@ INVARIANTS
 3. After a failed barrier this writer never writes again: `poisoned` is final.
 
     open -> full        the disk is full             _flush
-    full -> open        space is back                _has_room
+    full -> open        a commit, and space is back  _answer
     open | full -> poisoned   the barrier failed     _poison
     open | full -> closed     close()                close
 
@@ -47,6 +47,8 @@ CHECKPOINT_PAGES = 2_000
 #: Pages an event touches at most: its own, and one in each index of its table.
 _PAGES_PER_EVENT = 4
 _FULL_RETRY_SECONDS = 30
+#: Free space from which a disk that was full counts as having room again.
+_ROOM_BYTES = 2 * BALLAST_BYTES
 
 
 class Entry:
@@ -144,7 +146,7 @@ class Writer:
         """Counters since start."""
         with self._lock:
             members, size, state = len(self._queue), self._queue_bytes, self._state
-        if state == "full" and self._free() >= 2 * self._reserve_bytes:
+        if state == "full" and self._free() >= _ROOM_BYTES:
             state = "open"
         return GroupStats(
             groups=self._groups,
@@ -242,6 +244,9 @@ class Writer:
         self, group: list[Entry], writes: Writes, outcomes: list[Outcome], begun_ns: int
     ) -> None:
         done_ns = self._now_ns()
+        if self._state == "full" and self._free() >= _ROOM_BYTES:
+            self._set_state("open")
+            self._ballast.keep()
         storage_us = (done_ns - begun_ns) // 1_000
         self._groups += 1
         self._members += len(group)
@@ -303,9 +308,6 @@ class Writer:
         if free < self._reserve_bytes + 2 * size:
             self._set_state("full")
             return False
-        if self._state == "full" and free >= 2 * self._reserve_bytes:
-            self._set_state("open")
-            self._ballast.keep()
         return True
 
     def _free(self) -> int:

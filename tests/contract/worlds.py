@@ -62,7 +62,7 @@ class SqliteWorld:
         self.folder = folder
         self.clock = Clock()
         if not folder.exists() or not any(folder.iterdir()):
-            shutil.copytree(_template(), folder, dirs_exist_ok=True)
+            shutil.copytree(template(), folder, dirs_exist_ok=True)
         self.opened = self._open()
         self._requests = count(1)
 
@@ -228,7 +228,7 @@ class SqliteWorld:
 
 
 @cache
-def _template() -> Path:
+def template() -> Path:
     """An empty store, made once by the migrations; a copy of it is a new store."""
     folder = Path(tempfile.mkdtemp(prefix="strandline-template-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
