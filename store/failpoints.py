@@ -46,10 +46,11 @@ def arm(name: str, action: Callable[[], None], *, at: int = 1) -> None:
     _hits[name] = 0
 
 
-def disarm() -> None:
-    """Forget all that was armed."""
-    _armed.clear()
-    _hits.clear()
+def disarm(name: str | None = None) -> None:
+    """Forget what was armed, or one point of it."""
+    for one in [*_hits] if name is None else [name]:
+        _armed.pop(one, None)
+        _hits.pop(one, None)
 
 
 def hits(name: str) -> int:

@@ -104,7 +104,7 @@ class SqliteWorld:
         try:
             yield
         finally:
-            failpoints.disarm()
+            failpoints.disarm("append.queued")
             go.set()
         first.result(SECONDS)
 
