@@ -39,6 +39,11 @@ def jump(trajectory_id: str, **query: object) -> str:
     return _query(f"/t/{quote(trajectory_id)}/go", query)
 
 
+def live(trajectory_id: str, after: int) -> str:
+    """The stream that says when a trajectory's head has moved beyond `after`."""
+    return _query(f"/t/{quote(trajectory_id)}/live", {"after": after})
+
+
 def verify(trajectory_id: str, sequence_number: int, **query: object) -> str:
     """The page of a boundary after its digests and chain were derived again."""
     return _query(f"/t/{quote(trajectory_id)}/@{sequence_number}/verify", query)

@@ -7,8 +7,9 @@ from fastapi import APIRouter
 from app.pages.health import router as health
 from app.pages.home import router as home
 from app.pages.imports import router as imports
+from app.pages.live import router as live
 from app.pages.system import router as system
 from app.pages.trajectories import router as trajectories
 from app.pages.trajectory import router as trajectory
 
-ROUTERS: tuple[APIRouter, ...] = (home, trajectories, trajectory, imports, health, system)
+ROUTERS: tuple[APIRouter, ...] = (home, trajectories, trajectory, live, imports, health, system)

@@ -25,6 +25,7 @@ from app.presenters.timeline import Item, OpenOperation, Ribbon
 from app.render import Page
 from core.canonical import digest_text
 from core.errors import InvalidInput, NotFound, NotReconstructed, StrandlineError
+from core.events.control import TERMINAL
 from core.events.envelope import BlobRef, Event
 from core.events.marks import CHECKPOINTS, ERRORS, MODEL_CALLS, TOOLS, Mark
 from core.principal import Principal
@@ -143,6 +144,8 @@ class BoundaryPage(Page):
     blocks: tuple[Block, ...] = ()
     envelope: tuple[Row, ...] = ()
     raw: Shown | None = None
+    live: bool = False
+    """It stands at the end of an open trajectory and follows it."""
     related: tuple[tuple[str, int, str], ...] = ()
     """Events of the same operation or call: (what, sequence number, known or later)."""
     sections: tuple[Section, ...] = ()
@@ -172,7 +175,9 @@ def load(
     verified: tuple[str, tuple[str, ...]] | None = None,
 ) -> BoundaryPage:
     """Read everything the page of `place` shows. NotFound beyond the head."""
-    view = runtime.record_at(who, place.trajectory_id, place.seq)
+    view = reading.records(runtime).keep(
+        who, runtime.record_at(who, place.trajectory_id, place.seq)
+    )
     head = view.head
     reads = _Reads(runtime, who, place, head, view)
     log_span = log_list.span(place.seq, head.sequence_number, place.rows)
@@ -212,6 +217,7 @@ def load(
         "times": _times_why(reads),
         "blocked": _blocked(record),
         "notice": notice,
+        "live": _open(reads),
     }
     if place.tab == "event":
         page |= _event_tab(reads)
@@ -292,12 +298,17 @@ def _facts(reads: _Reads) -> tuple[Fact, ...]:
     return tuple(facts)
 
 
+def _record(reads: _Reads, boundary: int) -> TrajectoryRecord:
+    known = reading.records(reads.runtime)
+    return known.get(reads.runtime, reads.who, reads.place.trajectory_id, boundary).record
+
+
 def _at_head(reads: _Reads) -> TrajectoryRecord | None:
     """The record at the head, for what is marked later; None where it cannot be folded."""
     if reads.place.seq == reads.head.sequence_number:
         return reads.view.record
     try:
-        return reads.runtime.record_at(reads.who, reads.place.trajectory_id).record
+        return _record(reads, reads.head.sequence_number)
     except NotReconstructed:
         return None
 
@@ -318,6 +329,13 @@ def _later(reads: _Reads, end: TrajectoryRecord | None) -> str:
         if operation.unsettled and not (key in there.open and there.open[key].unsettled)
     )
     return said + (f", {count(settled)} of the unsettled settled" if settled else "")
+
+
+def _open(reads: _Reads) -> bool:
+    """Whether more may be appended, and the page stands where it would appear."""
+    at_end = reads.place.seq == reads.head.sequence_number
+    ours = reads.head.standing in ("gated", "reported")
+    return at_end and ours and reads.view.record.control.state not in TERMINAL
 
 
 def _blocked(record: TrajectoryRecord) -> str:
@@ -355,7 +373,10 @@ def _ribbon(
     control: str = "RUNNING"
     owner: tuple[int, str | None] = (0, None)
     if drawn[0] > 1:
-        before = reads.runtime.record_at(reads.who, reads.place.trajectory_id, drawn[0] - 1).record
+        before = reads.view.record
+        if max(before.control.since_sequence, before.ownership.since_sequence) >= drawn[0]:
+            # Either changed within the window: what held before it must be folded.
+            before = _record(reads, drawn[0] - 1)
         control = before.control.state
         owner = (before.ownership.owner_epoch, before.ownership.worker)
     return timeline.build(
@@ -482,7 +503,9 @@ def _related(reads: _Reads, event: Event) -> tuple[tuple[str, int, str], ...]:
 
 def changes_between(reads: _Reads, before: int, after: int) -> tuple[tuple[Changed, ...], int]:
     """What differs between two boundaries, by path, as JSON text; and how many paths in all."""
-    found = reads.runtime.difference(reads.who, reads.place.trajectory_id, before, after)
+    found = reads.runtime.time_travel.compare(
+        reads.who.tenant, _record(reads, before), _record(reads, after)
+    )
     changes = tuple(
         Changed(
             change.path,

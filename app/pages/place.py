@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Literal
 
 from app import links
@@ -34,9 +35,8 @@ class Place:
     def url(self, seq: int | None = None, **changes: object) -> str:
         """The address of this place with some parts changed."""
         place = replace(self, **changes) if changes else self  # type: ignore[arg-type]
-        return links.boundary(
-            self.trajectory_id, place.seq if seq is None else seq, **place._query()
-        )
+        before, after = _around(replace(place, seq=0) if place.seq else place)
+        return f"{before}@{place.seq if seq is None else seq}{after}"
 
     def go(self, **query: object) -> str:
         """The address of a jump from here."""
@@ -53,6 +53,18 @@ class Place:
         }
 
     @property
+    def state(self) -> dict[str, object]:
+        """The query of this place: what is not at its default."""
+        return self._query()
+
+    @property
     def hidden(self) -> tuple[tuple[str, str], ...]:
         """The state as hidden fields, for forms that move elsewhere."""
         return tuple((k, str(v)) for k, v in self._query().items() if v is not None)
+
+
+@lru_cache(maxsize=256)
+def _around(place: Place) -> tuple[str, str]:
+    """What stands before and after the boundary in a place's address; a page has 70 of them."""
+    before, _, after = links.boundary(place.trajectory_id, 0, **place.state).partition("@0")
+    return before, after

@@ -7,6 +7,7 @@ tenants alike: only who may read the event decides whether it is looked up at al
 from __future__ import annotations
 
 import threading
+import weakref
 from collections import OrderedDict
 
 from app.presenters import labels, payloads
@@ -17,9 +18,12 @@ from core.events.envelope import ORIGINAL_SCHEMA, BlobRef, Event
 from core.events.fields import MessageRef
 from core.principal import Principal
 from runtime.service import Runtime
+from runtime.time_travel import RecordView
 
 #: Remembered lines; one is about 300 bytes.
 LINES_MAX = 20_000
+#: Remembered records; one is bounded, and rarely above 50 kB.
+RECORDS_MAX = 32
 #: Bytes of a message or an original that are read to be shown; the rest is a link away.
 READ_BYTES = 64 * 1024
 #: Families whose payload the ribbon draws from; they are small and always in the row.
@@ -57,6 +61,47 @@ class Lines:
 
 
 LINES = Lines()
+
+
+class Records:
+    """Records of one store by (tenant, trajectory, boundary), the least recently used forgotten.
+
+    A boundary's record never changes, so one that was folded for a step serves the next step too.
+    """
+
+    def __init__(self, limit: int = RECORDS_MAX) -> None:
+        self._limit = limit
+        self._views: OrderedDict[tuple[str, str, int], RecordView] = OrderedDict()
+        #: Protects `_views`.
+        self._lock = threading.Lock()
+
+    def get(
+        self, runtime: Runtime, who: Principal, trajectory_id: str, boundary: int
+    ) -> RecordView:
+        """The record at a boundary that the caller knows to be this tenant's."""
+        key = (str(who.tenant), trajectory_id, boundary)
+        with self._lock:
+            view = self._views.get(key)
+            if view is not None:
+                self._views.move_to_end(key)
+                return view
+        return self.keep(who, runtime.record_at(who, trajectory_id, boundary))
+
+    def keep(self, who: Principal, view: RecordView) -> RecordView:
+        """Remember a view that was just folded."""
+        with self._lock:
+            self._views[str(who.tenant), view.head.trajectory_id, view.boundary] = view
+            if len(self._views) > self._limit:
+                self._views.popitem(last=False)
+        return view
+
+
+_RECORDS: weakref.WeakKeyDictionary[Runtime, Records] = weakref.WeakKeyDictionary()
+
+
+def records(runtime: Runtime) -> Records:
+    """The remembered records of this store."""
+    return _RECORDS.setdefault(runtime, Records())
 
 
 def items(

@@ -94,7 +94,9 @@ def go(
         if request.headers.get("HX-Request") != "true":
             return RedirectResponse(there.url(), 303)
         page = boundary.load(runtime, who, there)
-        return render.respond(request, page, headers={"HX-Replace-Url": there.url()})
+        # A link that was followed is a step back away; a drag and a followed tail are not.
+        told = "HX-Push-Url" if request.headers.get("HX-Boosted") == "true" else "HX-Replace-Url"
+        return render.respond(request, page, headers={told: there.url()})
     newest = runtime.head(who, place.trajectory_id).sequence_number
     notice = (
         f"Nothing here is called {one_line(q, 80)}. A jump takes a sequence number up to "

@@ -58,7 +58,13 @@ def histogram(bins: Sequence[tuple[float, int]], unit: str, what: str, across: s
         margin={"l": 44, "r": 8, "t": 6, "b": 36},
         bargap=0.15,
         xaxis={"title": {"text": across}, "type": "category", "fixedrange": True},
-        yaxis={"title": {"text": what}, "rangemode": "tozero", "fixedrange": True},
+        yaxis={
+            "title": {"text": what},
+            "rangemode": "tozero",
+            "fixedrange": True,
+            "tickformat": ",d",
+            "nticks": 6 if max((number for _, number in shown), default=0) > 5 else 2,
+        },
         showlegend=False,
     )
     text = pio.to_json(figure, engine="orjson")

@@ -178,11 +178,12 @@ def _context(event: Event, p: ContextBuilt) -> tuple[str, bool]:
 def _reply(event: Event, p: ModelReplied) -> tuple[str, bool]:
     if p.status == "error":
         return _join("error", one_line(p.error or "", 100)), True
-    calls = [one_line(call.tool, 40) for call in p.tool_calls]
+    calls = list(dict.fromkeys(one_line(call.tool, 40) for call in p.tool_calls))
+    number = len(p.tool_calls)
     said = one_line(p.text or "", 70)
     return _join(
         None if p.status == "completed" else p.status,
-        ("tool call " if len(calls) == 1 else f"{len(calls)} tool calls ") + ", ".join(calls[:3])
+        ("tool call " if number == 1 else f"{number} tool calls ") + ", ".join(calls[:3])
         if calls
         else None,
         said or None,

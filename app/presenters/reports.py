@@ -131,7 +131,7 @@ def done(index: int, name: str, length: int, document: dict[str, Any]) -> FileRe
         index,
         name,
         length,
-        format=one_line(document["format"] or "not recognised", 60),
+        format=one_line(document["format"] or "", 60),
         format_why=one_line(document["format_why"], 200),
         state="done",
         mark=mark,

@@ -62,12 +62,13 @@ def visible(text: str) -> str:
 
 
 def one_line(text: str, limit: int = 160) -> str:
-    """The first line of a text, visible, escapes dropped, cut with an ellipsis."""
+    """The first line of a text: visible, escapes dropped, spaces joined, cut with an ellipsis."""
     head = text[: limit * 4].strip()
     if "\x1b" in head or "\x9b" in head:
         head = _ESCAPE.sub("", head)
     line, newline, _ = head.partition("\n")
-    line = _HIDDEN_LINE.sub(_visible, line.strip()) if _HIDDEN_LINE.search(line) else line.strip()
+    line = " ".join(line.split())
+    line = _HIDDEN_LINE.sub(_visible, line) if _HIDDEN_LINE.search(line) else line
     if len(line) > limit:
         return line[: limit - 1] + "…"
     return line + " …" if newline or len(text) > limit * 4 else line

@@ -21,7 +21,7 @@ from core.events.envelope import Event
 from core.events.ownership import OwnershipGranted
 
 #: Events in one window: all of them drawn, about 1,000 nodes.
-WINDOW = 180
+WINDOW = 150
 TOOL_ROWS = 3
 _TICKS = (1, 2, 5, 10, 20, 25, 50, 100, 200, 250, 500, 1000)
 
@@ -342,7 +342,8 @@ def _points(
             if item.event.sequence_number > boundary:
                 end = reply.event.sequence_number
             css = _css(reply) if known or item.event.sequence_number > boundary else "b-model"
-            bars.append(_bar(item, axis, boundary, end=end, css=css))
+            bar = _bar(item, axis, boundary, end=end, css=css)
+            bars.append(replace(bar, cross=css == "b-bad"))
         elif item.event.type == "ModelReplied" and call in contexts:
             # Part of its call's bar, unless the boundary lies between the two.
             if contexts[call] <= boundary < item.event.sequence_number:
@@ -408,26 +409,27 @@ def _spans(
 def _stretches(
     spans: list[tuple[float, float, str, str, int, str]], boundary: int, axis: _Axis
 ) -> tuple[Bar, ...]:
-    """Stretches cut at the cursor: what is after it is drawn as later."""
+    """Stretches cut at the cursor, what is after it drawn as later; a label spans both parts."""
     cursor = axis.right(boundary) if boundary >= axis.first else 0.0
     bars = []
     for left, right, css, label, at, title in spans:
         if left < cursor:
             end = min(right, cursor)
-            bars.append(
-                Bar(_percent(left), _percent(end - left - 0.1), css, at, title, label=label)
-            )
+            bars.append(Bar(_percent(left), _percent(end - left - 0.1), css, at, title))
         if right > cursor:
             start = max(left, cursor)
+            width = _percent(max(right - start - 0.1, 0.1))
+            bars.append(Bar(_percent(start), width, css, at, title, later=True))
+        if label:
             bars.append(
                 Bar(
-                    _percent(start),
-                    _percent(max(right - start - 0.1, 0.1)),
-                    css,
+                    _percent(left),
+                    _percent(right - left - 0.1),
+                    "",
                     at,
                     title,
-                    later=True,
-                    label=label if left >= cursor else "",
+                    later=left >= cursor,
+                    label=label,
                 )
             )
     return tuple(bars)

@@ -177,7 +177,9 @@ def test_everything_works_without_javascript(full: str, tab: Tab) -> None:
     assert page.get_by_text("1 file · 1 unchanged").first.is_visible()
 
 
-def test_the_phone_page_has_its_dock_and_never_scrolls_sideways(full: str, tab: Tab) -> None:
+def test_the_phone_page_has_its_dock_and_never_scrolls_sideways(
+    full: str, empty: str, tab: Tab
+) -> None:
     page = tab(full + LONG + "/@1000?tab=state&all=1", width=390, height=844)
     for path in (
         LONG + "/@1000?tab=state&all=1",
@@ -194,6 +196,9 @@ def test_the_phone_page_has_its_dock_and_never_scrolls_sideways(full: str, tab: 
         "/nope",
     ):
         page.goto(full + path)
+        assert page.evaluate("document.documentElement.scrollWidth") <= 390, path
+    for path in ("/", "/trajectories", "/import", "/health"):
+        page.goto(empty + path)
         assert page.evaluate("document.documentElement.scrollWidth") <= 390, path
     page.goto(full + LONG + "/@1000")
     dock = page.locator(".dock")
@@ -260,3 +265,44 @@ def test_the_link_to_a_boundary_opens_it_in_a_fresh_browser(full: str, tab: Tab)
         "data-seq"
     )
     expect(other.get_by_role("link", name="by time")).to_have_attribute("aria-current", "true")
+
+
+def _append(page: Page, full: str, epoch: int, number: int) -> None:
+    answer = page.request.post(
+        f"{full}/v1/trajectories/only-begun/events",
+        data={
+            "owner_epoch": epoch,
+            "worker": "worker-e2e",
+            "request_id": f"append-{number}",
+            "events": [
+                {
+                    "event_id": f"live-{number}",
+                    "type": "RuntimeInput",
+                    "schema_version": 1,
+                    "payload": {"kind": "message", "text": f"number {number}"},
+                }
+            ],
+        },
+    )
+    assert answer.ok, answer.text()
+
+
+def test_an_open_trajectory_is_followed_only_at_its_end(full: str, tab: Tab) -> None:
+    page = tab(full + "/t/only-begun")
+    claim = page.request.post(
+        f"{full}/v1/trajectories/only-begun/claim",
+        data={"request_id": "claim-1", "worker": "worker-e2e"},
+    )
+    assert claim.ok, claim.text()
+    _seq(page, 2)
+    _append(page, full, claim.json()["owner_epoch"], 1)
+    _seq(page, 3)
+    expect(page).to_have_url(re.compile(r"/@3$"))
+    expect(page.locator(".ev[aria-current]")).to_contain_text("number 1")
+    page.keyboard.press("k")
+    _seq(page, 2)
+    _append(page, full, claim.json()["owner_epoch"], 2)
+    time.sleep(1.2)
+    _seq(page, 2)
+    page.keyboard.press("$")
+    _seq(page, 4)

@@ -268,6 +268,7 @@ OURS = {
     "hx-target",
     "hx-swap",
     "hx-ignore",
+    "hx-sse:connect",
 }
 
 

@@ -398,7 +398,7 @@ def test_an_empty_form_is_refused_in_words(empty: World) -> None:
         follow_redirects=False,
     )
     assert answer.status_code in (400, 422)
-    assert "no file was chosen" in answer.text
+    assert "No file was chosen" in answer.text
 
 
 def test_a_hostile_file_name_is_text(empty: World) -> None:
