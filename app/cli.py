@@ -6,14 +6,14 @@ server does; the user need not know which (app.backend).
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import metadata
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
-import click
 import typer
 
 from app import console
@@ -301,23 +301,19 @@ def main() -> None:
 
 
 def _run(arguments: list[str]) -> int:
-    command = typer.main.get_command(app)
     try:
-        outcome: Any = command.main(arguments, prog_name="strandline", standalone_mode=False)
+        app(arguments, prog_name="strandline")
+    except SystemExit as ended:
+        # How typer ends: 0, its own 2 for wrong usage, or the code of a typer.Exit.
+        return ended.code if isinstance(ended.code, int) else int(bool(ended.code))
     except StrandlineError as error:
         console.explain(error)
         return console.exit_code(error)
-    except click.exceptions.NoArgsIsHelpError as error:
-        console.note(error.format_message())
-        return console.USAGE
-    except click.ClickException as error:
-        error.show()
-        return console.USAGE
-    except (click.exceptions.Abort, KeyboardInterrupt):
+    except KeyboardInterrupt:
         return console.INTERRUPTED
     except BrokenPipeError:
-        # Whoever read our output has enough; nothing more can be said there.
-        sys.stdout = None
+        # Whoever read our output has enough. Nothing more can be written there, at exit neither.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return console.OK
     except OSError as error:
         console.note(f"strandline: {console.safe(error.filename or 'a file')}: {error.strerror}")
@@ -325,11 +321,10 @@ def _run(arguments: list[str]) -> int:
         return console.UNAVAILABLE
     except Exception as error:
         return _fault(error)
-    return outcome if isinstance(outcome, int) else console.OK
+    return console.OK
 
 
 def _fault(error: Exception) -> int:
-    import os
     import traceback
 
     console.note(

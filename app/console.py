@@ -13,6 +13,7 @@ import os
 import sys
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import orjson
@@ -110,24 +111,48 @@ def what_to_do(code: str) -> str:
     return advice.removeprefix("- ").replace("`", "").replace("**", "")
 
 
-def table(columns: Sequence[str], rows: Sequence[Sequence[str]], right: frozenset[int]) -> None:
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One column of a table."""
+
+    name: str
+    right: bool = False
+    wide: bool = False
+    """Left out on a terminal narrower than `WIDE`."""
+    stretches: bool = False
+    """Cut with an ellipsis where there is no room; the others keep theirs."""
+
+
+WIDE = 130
+
+
+def table(columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> None:
     """Rows as a table on a terminal, else as tab-separated lines; texts are safe already."""
     if not sys.stdout.isatty():
-        print("\t".join(columns))
+        print("\t".join(column.name for column in columns))
         for row in rows:
             print("\t".join(cell.replace("\t", " ") for cell in row))
         return
     from rich import box  # noqa: PLC0415  # 0.1 s, for terminals only
-    from rich.console import Console  # noqa: PLC0415  # 0.1 s, for terminals only
-    from rich.table import Table  # noqa: PLC0415  # 0.1 s, for terminals only
-    from rich.text import Text  # noqa: PLC0415  # 0.1 s, for terminals only
+    from rich.console import Console  # noqa: PLC0415
+    from rich.table import Table  # noqa: PLC0415
+    from rich.text import Text  # noqa: PLC0415
 
+    screen = Console(no_color="NO_COLOR" in os.environ, highlight=False)
+    shown = [at for at, column in enumerate(columns) if not column.wide or screen.width >= WIDE]
     drawn = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for number, name in enumerate(columns):
-        drawn.add_column(Text(name), justify="right" if number in right else "left")
+    for at in shown:
+        column = columns[at]
+        drawn.add_column(
+            Text(column.name),
+            justify="right" if column.right else "left",
+            no_wrap=True,
+            overflow="ellipsis",
+            min_width=None if column.stretches else max(len(row[at]) for row in rows),
+        )
     for row in rows:
-        drawn.add_row(*(Text(cell) for cell in row))
-    Console(no_color="NO_COLOR" in os.environ, highlight=False).print(drawn)
+        drawn.add_row(*(Text(row[at]) for at in shown))
+    screen.print(drawn)
 
 
 class Meter(Protocol):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from app import console
+from app.console import Column
 from app.presenters import format as fmt
 from core.limits import PAGE_ROWS_MAX
 
@@ -12,8 +13,17 @@ if TYPE_CHECKING:
     from app.backend import Backend
 
 Wire = dict[str, Any]
-COLUMNS = ("ID", "TITLE", "SOURCE", "STANDING", "STATUS", "STEP", "EVENTS", "UNSETTLED", "UPDATED")
-_RIGHT = frozenset({5, 6, 7})
+COLUMNS = (
+    Column("ID"),
+    Column("TITLE", stretches=True),
+    Column("SOURCE", wide=True),
+    Column("STANDING", wide=True),
+    Column("STATUS"),
+    Column("STEP", right=True, wide=True),
+    Column("EVENTS", right=True),
+    Column("UNSETTLED", right=True, wide=True),
+    Column("UPDATED", wide=True),
+)
 
 
 def collect(
@@ -41,7 +51,7 @@ def show(rows: list[Wire], total: int) -> None:
     if not rows:
         console.note("no trajectories; import some with `strandline import PATH`")
         return
-    console.table(COLUMNS, [_row(row) for row in rows], _RIGHT)
+    console.table(COLUMNS, [_row(row) for row in rows])
     if total > len(rows):
         console.note(f"{len(rows)} of {total}; more with --limit")
 

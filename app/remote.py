@@ -73,13 +73,13 @@ class Remote:
         """One JSON answer; the error of its problem otherwise."""
         given = {key: str(value) for key, value in query.items() if value is not None}
         with _reached(self.url):
-            answer = self._http.get(path, params=given)
+            answer = self._http.get(path, params=given or None)
         return _answer(answer)
 
     def lines(self, path: str, **query: object) -> Iterator[Wire]:
         """A streamed answer, line by line."""
         given = {key: str(value) for key, value in query.items() if value is not None}
-        with _reached(self.url), self._http.stream("GET", path, params=given) as answer:
+        with _reached(self.url), self._http.stream("GET", path, params=given or None) as answer:
             if answer.status_code >= 400:
                 answer.read()
             _raise_for(answer)

@@ -76,9 +76,7 @@ class Serving:
 
 
 @contextmanager
-def serving(
-    data: Path, *arguments: str, env: Mapping[str, str] | None = None
-) -> Iterator[Serving]:
+def serving(data: Path, *arguments: str, env: Mapping[str, str] | None = None) -> Iterator[Serving]:
     """A server on `data`, ready; stopped at the end if it still runs."""
     data.parent.mkdir(parents=True, exist_ok=True)
     log = data.parent / f"{data.name}.log"

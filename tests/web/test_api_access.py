@@ -53,9 +53,7 @@ def basic(user: str, password: str) -> dict[str, str]:
         {"cookie": f"token={TOKEN}"},
     ],
 )  # fmt: skip
-def test_without_the_token_nothing_is_answered(
-    client: TestClient, headers: dict[str, str]
-) -> None:
+def test_without_the_token_nothing_is_answered(client: TestClient, headers: dict[str, str]) -> None:
     for path in ("/", "/v1/trajectories", "/v1/facts", "/metrics", "/openapi.json", "/import"):
         answer = client.get(path, headers=headers)
         found = problem(answer, 401, "unauthorized")
@@ -109,8 +107,8 @@ def test_this_machine_needs_none(tmp_path: Path, host: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "token", ["", " ", "short", "a" * 40, "password12345678", "changeme!!!!!!!!!", "tab\tinside" * 4,
-              "has a space in it, long", "ünicode-ünicode-ünicode"],
+    "token", ["", " ", "short", "a" * 40, "password12345678", "changeme!!!!!!!!!",
+              "tab\tinside" * 4, "has a space in it, long", "ünicode-ünicode-ünicode"],
 )  # fmt: skip
 def test_a_weak_token_is_refused(tmp_path: Path, token: str) -> None:
     with pytest.raises(InvalidInput, match="STRANDLINE_TOKEN") as caught:
@@ -249,7 +247,9 @@ def test_only_a_failed_barrier_or_fault_leaves_the_outcome_open() -> None:
     for code in ("busy", "rate_limited", "store_full"):
         answer = errors.ANSWERS[code]
         assert answer.retry_after_seconds and answer.outcome == "refused"
-    statuses = {code: errors.ANSWERS[code].status for code in ("busy", "rate_limited", "store_full")}
+    statuses = {
+        code: errors.ANSWERS[code].status for code in ("busy", "rate_limited", "store_full")
+    }
     assert statuses == {"busy": 503, "rate_limited": 429, "store_full": 507}
     assert errors.ANSWERS["ack_unknown"].status == 503
 

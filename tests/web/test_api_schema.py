@@ -1,4 +1,4 @@
-"""The description of the API, and what a fuzzer that reads it finds: no 500, no undeclared answer."""
+"""The description of the API, and what a fuzzer that reads it finds: no 500, nothing undeclared."""
 
 from __future__ import annotations
 
