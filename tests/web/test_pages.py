@@ -37,8 +37,16 @@ def full(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
         yield world
 
 
+@pytest.fixture(scope="module")
+def empty(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    """An empty store that tests only read."""
+    with pages_world.world(tmp_path_factory.mktemp("empty") / "data") as world:
+        yield world
+
+
 @pytest.fixture
-def empty(tmp_path: Path) -> Iterator[World]:
+def fresh(tmp_path: Path) -> Iterator[World]:
+    """An empty store that a test may fill."""
     with pages_world.world(tmp_path / "data") as world:
         yield world
 
@@ -370,9 +378,9 @@ def test_a_missing_payload_is_shown_as_missing(tmp_path: Path) -> None:
 # ---- import ------------------------------------------------------------------------------
 
 
-def test_a_file_is_imported_by_a_plain_form_and_reported(empty: World) -> None:
+def test_a_file_is_imported_by_a_plain_form_and_reported(fresh: World) -> None:
     good = (DEMO / "repair-slugify.traj.json").read_bytes()
-    page = empty.import_page(
+    page = fresh.import_page(
         ("good.traj.json", good), ("cut.traj.json", good[:5000]), ("none.json", b"")
     )
     assert "3 files · 2 refused, 1 imported" in page
@@ -384,8 +392,8 @@ def test_a_file_is_imported_by_a_plain_form_and_reported(empty: World) -> None:
     assert_inert(page)
     tid = re.search(r'href="/t/(tr_[a-z0-9]+)"', page)
     assert tid is not None
-    assert "slugify" in empty.get(f"/t/{tid.group(1)}/@5")
-    again = empty.import_page(("good.traj.json", good))
+    assert "slugify" in fresh.get(f"/t/{tid.group(1)}/@5")
+    again = fresh.import_page(("good.traj.json", good))
     assert "1 file · 1 unchanged" in again and "the same bytes are here already" in again
     assert "earlier" in again.lower()
 
@@ -401,8 +409,8 @@ def test_an_empty_form_is_refused_in_words(empty: World) -> None:
     assert "No file was chosen" in answer.text
 
 
-def test_a_hostile_file_name_is_text(empty: World) -> None:
-    page = empty.import_page(('"><script>x</script>\u202e.json', b"{}"))
+def test_a_hostile_file_name_is_text(fresh: World) -> None:
+    page = fresh.import_page(('"><script>x</script>\u202e.json', b"{}"))
     assert_inert(page)
 
 
