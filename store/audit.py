@@ -38,9 +38,9 @@ from core.record.archive import Segments
 from core.record.reduce import Fold, empty
 from core.rules.authority import refuse
 from store import blocks, verify
-from store.log import head_from
 from store.open import Opened
 from store.ports import Ack, Door, Finding, Grant, Head, SourceSegment
+from store.reads import head_from
 from store.sqlite_driver import Connection, DatabaseError
 from store.state import Piece
 from store.transact import HEAD_COLUMNS

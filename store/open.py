@@ -1,13 +1,13 @@
 """Open a data folder: own it, check it, migrate it, and give the three ports.
 
-    DATA/CURRENT             name of the live log file (a later copy-out swaps it)
+    DATA/CURRENT             name of the live log file; a copy-out swaps it
     DATA/store-000001.db     the log, SQLite in WAL mode
     DATA/projections.db      cache, may be deleted at any time
     DATA/blobs/sha256/ab/..  content-addressed bytes
     DATA/tmp/                half-written files, swept at start
     DATA/ballast             reserved space
     DATA/strandline.lock     held by the process that owns the store
-    DATA/SUSPECT             there after a failed barrier (store.suspect)
+    DATA/SUSPECT             there after a failed barrier (store.suspect, store.recover)
 
 INVARIANTS
 1. At most one process writes a folder: the lock is taken before anything is looked at (DOM-4).
@@ -23,14 +23,15 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 from core.canonical import digest_raw
-from core.errors import CorruptAt, NotFound, StoreStopped, StrandlineError
+from core.errors import CorruptAt, NotFound, StoreFull, StoreStopped, StrandlineError
 from core.instants import Instant
 from core.limits import BALLAST_BYTES
 from core.record.reduce import REDUCER_VERSION
 from core.rules.authority import refuse
-from store import contract, engine, lock, migrate, sqlite_driver, suspect
+from store import contract, engine, lock, migrate, recover, sqlite_driver, suspect
 from store.ballast import Ballast, free_bytes
 from store.blobs import LocalBlobStore, ReadOnlyReferences, sweep_scratch
 from store.engine import Readers
@@ -45,6 +46,7 @@ from store.state import BarrierCommand, Member, Rules
 from store.transact import Transactor
 from store.writer import Writer
 
+Result = TypeVar("Result")
 FIRST_LOG = "store-000001.db"
 #: A start waits this long for its first barrier; a disk slower than that serves nobody.
 _BARRIER_SECONDS = 60
@@ -152,10 +154,18 @@ def _open_owner(
     make_folder(scratch)
     make_folder(blob_root)
     sweep_scratch(scratch)
+    ballast = Ballast(data / "ballast")
     if domain == "host":
-        checks.append(contract.flush_check(contract.probe_flush(scratch)))
+        probe = _with_ballast(ballast, lambda: contract.probe_flush(scratch))
+        checks.append(contract.flush_check(probe))
     path = _log_path(data)
-    marker = suspect.read(data)
+    marker, failure = suspect.read(data), ""
+    if marker is not None:
+        try:
+            path = data / recover.copy_out(data, path.name, domain, clock())
+            marker = None
+        except recover.NotRecovered as error:
+            failure = str(error)
     # A suspect log is only read: closing a writing connection would copy its WAL into the file.
     connection = engine.connect(path, domain, writer=marker is None, read_only=marker is not None)
     try:
@@ -166,7 +176,6 @@ def _open_owner(
         checks.extend(engine.read_back(connection, domain))
         meta = _meta(connection, clock)
         readers = Readers(lambda: engine.connect(path, domain, read_only=marker is not None))
-        ballast = Ballast(data / "ballast", BALLAST_BYTES)
         hub = Hub()
 
         def poisoned(reason: str) -> None:
@@ -177,7 +186,7 @@ def _open_owner(
         writer = None
         refusal: StrandlineError | None = None
         if marker is not None:
-            refusal = suspect.refusal(data, marker)
+            refusal = suspect.refusal(data, marker, failure)
             connection.close()
         else:
             ballast.keep()
@@ -191,8 +200,7 @@ def _open_owner(
                 on_poison=poisoned,
                 reserve_bytes=reserve_bytes,
             )
-            starts = BarrierCommand(int(meta.get("starts", "0")) + 1)
-            writer.submit(Member(starts), 100).result(_BARRIER_SECONDS)
+            _begin(writer, ballast, int(meta.get("starts", "0")) + 1)
     except BaseException:
         connection.close()
         raise
@@ -340,6 +348,29 @@ def _meta(connection: Connection, clock: Callable[[], Instant]) -> dict[str, str
         )
         connection.execute("COMMIT")
     return found
+
+
+def _begin(writer: Writer, ballast: Ballast, starts: int) -> None:
+    """The first barrier; without it this process answers nothing."""
+    member = Member(BarrierCommand(starts))
+    try:
+        _with_ballast(ballast, lambda: writer.submit(member, 100).result(_BARRIER_SECONDS))
+    except BaseException:
+        writer.close()
+        raise
+
+
+def _with_ballast(ballast: Ballast, action: Callable[[], Result]) -> Result:
+    """What a start must write fits into the reserve, where the disk is full."""
+    try:
+        return action()
+    except (StoreFull, OSError) as error:
+        if isinstance(error, OSError) and not isinstance(
+            refusal_of(error, ballast.path), StoreFull
+        ):
+            raise
+        ballast.release()
+        return action()
 
 
 def _mark_suspect(data: Path, reason: str, at: Instant) -> None:

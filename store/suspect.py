@@ -1,7 +1,8 @@
 """The SUSPECT marker: a barrier failed, so the log file may hold less than it shows.
 
 After a failed flush a page can be readable and yet not durable, so re-reading proves nothing.
-The marker outlives the process; while it lies there, reads go on and writes are refused.
+The marker outlives the process. A start that finds it copies the log out to a new file
+(`store.recover`); while that fails, reads go on and writes are refused.
 """
 
 from __future__ import annotations
@@ -47,15 +48,16 @@ def read(data: Path) -> tuple[str, Instant | None] | None:
         return "the marker itself could not be read", None
 
 
-def refusal(data: Path, marker: tuple[str, Instant | None]) -> StoreStopped:
-    """What is true and what to do."""
+def refusal(data: Path, marker: tuple[str, Instant | None], failure: str) -> StoreStopped:
+    """What is true and what to do, where copying the log out failed for this reason."""
     reason, at = marker
     when = f" on {format_utc(at)}" if at is not None else ""
     return StoreStopped(
-        f"a durable barrier of this store failed{when} ({reason}). What was acknowledged before it "
-        "is there; whether the last group is durable is not known. Reads work, writes are refused. "
-        "Check the disk, then run `strandline doctor --recover`: it copies the log to a new file, "
-        "verifies it and moves on from there.",
+        f"a durable barrier of this store failed{when} ({reason}), and at this start the log could "
+        f"not be copied to a new file and verified ({failure}). Reads work, writes are refused. "
+        f"Check the disk that holds {data} and its free space, then start again: each start tries "
+        "anew, and nothing is deleted.",
         reason=reason,
+        failure=failure,
         marker=str(data / NAME),
     )

@@ -18,7 +18,7 @@ from alembic.script import ScriptDirectory
 from sqlmodel import SQLModel
 
 from core.errors import CorruptAt, DomainUnavailable, StoreStopped, StrandlineError
-from store import contract, engine, lock, migrate, schema, sqlite_driver, suspect
+from store import ballast, contract, engine, lock, migrate, schema, sqlite_driver, suspect
 from store.open import Opened, open_store
 from store.ports import CreateCommand
 from tests.contract.worlds import SECONDS, TENANT, Clock, SqliteWorld, note
@@ -379,24 +379,76 @@ def test_a_file_system_turned_read_only_is_refused_with_its_path(tmp_path: Path)
 # --- suspect -------------------------------------------------------------------------------------
 
 
-def test_a_suspect_store_reads_and_refuses_to_write_saying_why(world: SqliteWorld) -> None:
+def _suspect(world: SqliteWorld, events: int = 200) -> Path:
+    """A store whose last barrier is said to have failed; its log file."""
     world.owned()
-    ref = world.blobs.put(TENANT, b"bytes")
+    world.append(*(note(f"n{number}") for number in range(events)))
     world.opened.close()
     data = world.folder / "data"
     suspect.mark(data, "SQLITE_IOERR: disk I/O error", 1_790_000_000_000_000)
     suspect.mark(data, "a later reason", 1)
-    log = (data / "store-000001.db").read_bytes()
-    with _suspect(data) as opened:
-        assert opened.store.head(TENANT, "t").sequence_number == 2
-        assert opened.blobs.read(TENANT, ref.digest) == b"bytes"
-        error = opened.store.create(_create("u")).exception(SECONDS)
-        assert isinstance(error, StoreStopped)
-        assert "SQLITE_IOERR" in str(error) and "later" not in str(error)
-        with pytest.raises(StrandlineError, match="barrier"):
-            opened.blobs.put(TENANT, b"more")
-    assert (data / "store-000001.db").read_bytes() == log
+    assert suspect.read(data) == ("SQLITE_IOERR: disk I/O error", 1_790_000_000_000_000)
+    return data / "store-000001.db"
 
 
-def _suspect(data: Path) -> Opened:
-    return open_store(data, clock=Clock())
+def test_a_suspect_store_is_copied_out_verified_and_goes_on(world: SqliteWorld) -> None:
+    log = _suspect(world)
+    before = log.read_bytes()
+    world.opened = open_store(log.parent, clock=Clock())
+    assert (log.parent / "CURRENT").read_text() == "store-000002.db\n"
+    assert not (log.parent / suspect.NAME).exists()
+    assert log.read_bytes() == before
+    assert world.append(note("after")).head == 203
+    assert world.findings() == []
+    world.reopen()
+    assert world.store.head(TENANT, "t").sequence_number == 203
+
+
+def test_a_copy_that_does_not_verify_leaves_the_store_suspect(world: SqliteWorld) -> None:
+    log = _suspect(world)
+    raw = sqlite_driver.module.connect(str(log), isolation_level=None)
+    raw.execute("DROP TRIGGER events_no_update")
+    raw.execute("UPDATE events SET worker = 'w9' WHERE sequence_number = 90")
+    raw.close()
+    before = log.read_bytes()
+    for _ in range(2):
+        with open_store(log.parent, clock=Clock()) as opened:
+            assert opened.store.head(TENANT, "t").sequence_number == 202
+            error = opened.store.create(_create("u")).exception(SECONDS)
+            assert isinstance(error, StoreStopped)
+            assert "SQLITE_IOERR" in str(error) and "later" not in str(error)
+            assert "event 90" in str(error)
+            with pytest.raises(StrandlineError, match="barrier"):
+                opened.blobs.put(TENANT, b"more")
+    assert (log.parent / "CURRENT").read_text() == "store-000001.db\n"
+    assert log.read_bytes() == before
+
+
+def test_a_copy_needs_its_room(tmp_path: Path) -> None:
+    need("root")
+    folder = tmp_path / "mounted"
+    folder.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=6m", "tmpfs", str(folder)]
+    subprocess.run(mount, check=True)
+    try:
+        world = SmallWorld(folder / "store")
+        log = _suspect(world, 1_000)
+        filler = folder / "filler"
+        filler.write_bytes(bytes(ballast.free_bytes(folder) - 50_000))
+        with open_store(log.parent, allow_unsafe_filesystem=True) as opened:
+            error = opened.store.create(_create("u")).exception(SECONDS)
+            assert isinstance(error, StoreStopped)
+            assert "full" in str(error)
+            assert opened.store.head(TENANT, "t").sequence_number == 1_002
+        filler.unlink()
+        with open_store(log.parent, allow_unsafe_filesystem=True) as opened:
+            assert opened.store.create(_create("u")).result(SECONDS).head == 0
+    finally:
+        subprocess.run(["umount", str(folder)], check=True)
+
+
+class SmallWorld(SqliteWorld):
+    """On a disk in memory."""
+
+    def _open(self) -> Opened:
+        return open_store(self.folder / "data", clock=self.clock, allow_unsafe_filesystem=True)

@@ -14,11 +14,10 @@ from pathlib import Path
 
 import pytest
 
-from core.errors import StoreStopped
 from store import suspect
 from store.open import open_store
 from tests.crash.child import EXIT_POISONED, TENANT
-from tests.crash.stories import Said, check, fresh
+from tests.crash.stories import Said, acked, check, fresh
 from tests.require import ROOT, need
 
 
@@ -76,14 +75,23 @@ def test_an_io_error_at_the_barrier_is_unknown_and_poisons_the_writer(
         check(beside, said, in_doubt=3)
 
 
-def test_a_suspect_store_after_a_failed_barrier_reads_and_does_not_write(tmp_path: Path) -> None:
+def test_the_next_start_moves_to_a_verified_copy_and_goes_on(tmp_path: Path) -> None:
     folder = fresh(tmp_path / "store")
+    data = folder / "data"
     _, said, trace = traced(folder, "-e", "trace=fsync", "-e", "inject=fsync:error=EIO:when=8")
     assert "INJECTED" in trace
-    with open_store(folder / "data") as opened:
+    with open_store(data) as opened:
         check(opened, said, in_doubt=3)
-        with pytest.raises(StoreStopped, match="barrier"):
-            opened.blobs.put(TENANT, b"x")
+        assert (data / "CURRENT").read_text() == "store-000002.db\n"
+        assert suspect.read(data) is None
+        assert opened.store.stats().state == "open"
+        opened.blobs.put(TENANT, b"x")
+    assert (data / "store-000001.db").exists()
+    code, again, _ = traced(folder, "-e", "trace=fsync")
+    assert code == 0
+    numbers = acked(again)
+    assert len(numbers) == 2 + 5 * 2
+    assert {name: numbers[name] for name in acked(said)} == acked(said)
 
 
 def test_a_group_is_one_flush_however_many_groups_there_are(tmp_path: Path) -> None:
