@@ -285,7 +285,10 @@ class SqliteProjections:
             generation = self._generation
             connection = self._idle.pop() if self._idle else None
         if connection is None:
-            connection = self._connect("ro" if self._read_only else "rw", query_only=True)
+            # Not while the file is being made: it has no tables until that is committed.
+            with self._write:
+                generation = self._generation
+                connection = self._connect("ro" if self._read_only else "rw", query_only=True)
         keep = False
         try:
             yield connection
