@@ -289,7 +289,7 @@ class Exchange:
 
     async def run(self) -> None:
         """Refuse, or let the route answer within its bounds; count and log either."""
-        structlog.contextvars.bind_contextvars(request_id=self.request_id)
+        logs.request_id.set(self.request_id)
         refused = self.guard.refusal(self.scope, self.headers, self.kind)
         if refused is not None:
             await self._refuse(refused)
@@ -390,7 +390,6 @@ class Exchange:
                 status=self.status,
                 ms=round(elapsed * 1000, 3),
             )
-        structlog.contextvars.clear_contextvars()
 
 
 class BodyRefused(Exception):

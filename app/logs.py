@@ -10,6 +10,7 @@ import logging
 import re
 import sys
 from collections.abc import Mapping, MutableMapping
+from contextvars import ContextVar
 from typing import Any, Literal
 
 import orjson
@@ -23,6 +24,8 @@ _SECRET = re.compile(
     r"|\beyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]*"
     r"|(://[^/\s:@]+:)[^/\s@]+(?=@)"
 )
+#: Id of the request that is served, in every line that is logged for it.
+request_id: ContextVar[str] = ContextVar("request_id", default="")
 _LEVELS = {"debug": 10, "info": 20, "warning": 30, "error": 40}
 _level = 20
 
@@ -45,7 +48,7 @@ def configure(
     global _level  # noqa: PLW0603  # one process, one log
     _level = _LEVELS[level]
     shared: list[Any] = [
-        structlog.contextvars.merge_contextvars,
+        _with_request,
         structlog.processors.add_log_level,
         structlog.processors.TimeStamper(fmt="iso", utc=True),
         structlog.processors.format_exc_info,
@@ -78,6 +81,15 @@ def configure(
         logger.propagate = name != "uvicorn.access"
     # Its lines name each start and stop at level info; ours say the same with the URL.
     logging.getLogger("uvicorn.error").setLevel(logging.WARNING)
+
+
+def _with_request(
+    _logger: Any, _method: str, line: MutableMapping[str, Any]
+) -> MutableMapping[str, Any]:
+    current = request_id.get()
+    if current:
+        line.setdefault("request_id", current)
+    return line
 
 
 def _redacted(

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterator
+from dataclasses import dataclass, field
+from itertools import accumulate
 
-from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
+from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import (
     CounterMetricFamily,
     GaugeMetricFamily,
@@ -16,43 +19,65 @@ from prometheus_client.registry import Collector
 from runtime.service import Runtime
 from store.ports import GroupStats
 
-_REQUESTS = CollectorRegistry()
-_ANSWERS = Counter(
-    "strandline_http_answers",
-    "HTTP answers by route class and status",
-    ("kind", "status"),
-    registry=_REQUESTS,
-)
-_SECONDS = Histogram(
-    "strandline_http_seconds",
-    "Seconds from request to end of answer, by route class",
-    ("kind",),
-    buckets=(0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30),
-    registry=_REQUESTS,
-)
+_BOUNDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
+
+
+@dataclass(slots=True)
+class _Kind:
+    """What was counted of one route class. Only the event loop's thread counts."""
+
+    answers: dict[int, int] = field(default_factory=dict)
+    """Status -> how many."""
+    buckets: list[int] = field(default_factory=lambda: [0] * (len(_BOUNDS) + 1))
+    seconds: float = 0.0
+
+
+_kinds: dict[str, _Kind] = {}
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
-#: (kind, status) -> its counters: looking labels up by name costs more than counting.
-_children: dict[tuple[str, int], tuple[Counter, Histogram]] = {}
 _STATES = ("open", "full", "poisoned", "closed")
 
 
 def observe(kind: str, status: int, seconds: float) -> None:
     """Count one answer."""
-    counters = _children.get((kind, status))
-    if counters is None:
-        counters = _children[kind, status] = (
-            _ANSWERS.labels(kind, str(status)),
-            _SECONDS.labels(kind),
-        )
-    counters[0].inc()
-    counters[1].observe(seconds)
+    counted = _kinds.get(kind)
+    if counted is None:
+        counted = _kinds[kind] = _Kind()
+    counted.answers[status] = counted.answers.get(status, 0) + 1
+    counted.buckets[bisect_left(_BOUNDS, seconds)] += 1
+    counted.seconds += seconds
 
 
 def exposition(runtime: Runtime) -> bytes:
     """The text of /metrics: this process's requests, then the store's counters as of now."""
     registry = CollectorRegistry(auto_describe=False)
+    registry.register(_Requests())
     registry.register(_Store(runtime))
-    return generate_latest(_REQUESTS) + generate_latest(registry)
+    return generate_latest(registry)
+
+
+class _Requests(Collector):
+    def collect(self) -> Iterator[Metric]:
+        answers = CounterMetricFamily(
+            "strandline_http_answers",
+            "HTTP answers by route class and status",
+            labels=("kind", "status"),
+        )
+        seconds = HistogramMetricFamily(
+            "strandline_http_seconds",
+            "Seconds from request to end of answer, by route class",
+            labels=("kind",),
+        )
+        for kind, counted in sorted(_kinds.items()):
+            for status, count in sorted(counted.answers.items()):
+                answers.add_metric((kind, str(status)), count)
+            seconds.add_metric((kind,), _cumulative(counted.buckets), counted.seconds)
+        yield answers
+        yield seconds
+
+
+def _cumulative(buckets: list[int]) -> list[tuple[str, float]]:
+    names = [*map(str, _BOUNDS), "+Inf"]
+    return list(zip(names, map(float, accumulate(buckets)), strict=True))
 
 
 class _Store(Collector):

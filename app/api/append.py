@@ -9,7 +9,9 @@ a test holds the two to the same answers.
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from concurrent.futures import Future
+from weakref import WeakKeyDictionary
 
 from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import State
@@ -18,8 +20,7 @@ from starlette.types import Receive, Scope, Send
 
 from app import auth, errors, wire
 from app.api import answers, bodies
-from core.errors import AckUnknown, StrandlineError
-from core.limits import ACK_SECONDS_MAX
+from core.errors import StrandlineError
 from core.principal import Principal
 from runtime.service import Runtime
 from store.ports import Ack
@@ -86,23 +87,50 @@ async def append(runtime: Runtime, who: Principal, trajectory_id: str, data: byt
 
 
 async def acknowledged(future: Future[Ack]) -> Ack:
-    """The acknowledgement, or AckUnknown after ACK_SECONDS_MAX; the write is never cancelled."""
-    loop = asyncio.get_running_loop()
-    answered = loop.create_future()
-
-    def release() -> None:
-        if not answered.done():
-            answered.set_result(None)
-
-    future.add_done_callback(lambda _: loop.call_soon_threadsafe(release))
-    timer = loop.call_later(ACK_SECONDS_MAX, release)
-    try:
-        await answered
-    finally:
-        timer.cancel()
+    """The acknowledgement. The store answers within ACK_SECONDS_MAX, with AckUnknown if need be;
+    the write itself is never cancelled."""
     if not future.done():
-        raise AckUnknown(
-            f"the durable barrier was not answered within {ACK_SECONDS_MAX:.0f} s; send the "
-            "identical request again"
-        )
+        loop = asyncio.get_running_loop()
+        box = _boxes.get(loop)
+        if box is None:
+            box = _boxes[loop] = Mailbox(loop)
+        answered = loop.create_future()
+        future.add_done_callback(lambda _: box.post(answered))
+        await answered
     return future.result()
+
+
+class Mailbox:
+    """Carries a whole group's answers from the writer's thread to a loop by one wake-up.
+
+    `post` appends before it looks at the flag, `_drain` clears the flag before it takes: an answer
+    posted meanwhile is either taken by that run or wakes the loop again.
+    """
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._waiting: deque[asyncio.Future[None]] = deque()
+        self._woken = False
+
+    def post(self, answered: asyncio.Future[None]) -> None:
+        """From any thread: let the coroutine that waits for `answered` go on."""
+        self._waiting.append(answered)
+        if not self._woken:
+            self._woken = True
+            try:
+                self._loop.call_soon_threadsafe(self._drain)
+            except RuntimeError:
+                # The loop has ended, and with it whoever waited; the write is stored all the same.
+                self._waiting.clear()
+
+    def _drain(self) -> None:
+        self._woken = False
+        waiting = self._waiting
+        while waiting:
+            answered = waiting.popleft()
+            if not answered.done():
+                answered.set_result(None)
+
+
+#: One mailbox for each running loop; a server has one.
+_boxes: WeakKeyDictionary[asyncio.AbstractEventLoop, Mailbox] = WeakKeyDictionary()
