@@ -14,7 +14,7 @@ from app.presenters import format as fmt
 from app.settings import Settings
 from app.wiring import version
 from core.errors import StrandlineError
-from store import contract
+from store import contract, suspect
 
 Wire = dict[str, Any]
 Mark = Literal["ok", "warning", "bad"]
@@ -109,6 +109,13 @@ def _checks(settings: Settings) -> Iterator[Line]:
     free = os.statvfs(existing)
     space = free.f_bavail * free.f_frsize
     yield Line("free space", "ok" if space > 64 << 20 else "warning", fmt.size(space))
+    marker = suspect.read(folder)
+    if marker is not None:
+        yield Line(
+            "failed barrier",
+            "warning",
+            f"{marker[0]}; the next server or import copies the log out and verifies it",
+        )
     if (folder / "CURRENT").exists():
         yield from _store(settings)
 

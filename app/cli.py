@@ -84,6 +84,13 @@ def serve(
     port: Annotated[
         int | None, typer.Option(help="Port; 0: any free one. [env: STRANDLINE_PORT]")
     ] = None,
+    allow_unsafe_filesystem: Annotated[
+        bool,
+        typer.Option(
+            "--allow-unsafe-filesystem",
+            help="Use a file system that cannot keep the domain's promise; pages say so.",
+        ),
+    ] = False,
 ) -> None:
     """Serve pages and API until stopped; the process owns the data folder meanwhile."""
     from app import server
@@ -93,7 +100,9 @@ def serve(
         console.say(f"  data in {settings.data_folder}; stop with Ctrl-C")
         sys.stdout.flush()
 
-    settings = _settings(data, host=host, port=port)
+    settings = _settings(
+        data, host=host, port=port, allow_unsafe_filesystem=allow_unsafe_filesystem or None
+    )
     raise typer.Exit(server.serve(settings, announce=announce))
 
 

@@ -5,6 +5,7 @@ Removing the folder removes the demonstration; it never touches the user's own d
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 from app import console, paths, server, settings, wiring
@@ -14,7 +15,10 @@ from ingest import demo as seeds
 
 def run(data: Path | None, host: str | None, port: int | None) -> int:
     """Seed what is not there yet, then serve; the server's exit code."""
-    chosen = settings.load(data=data or folder(), host=host, port=port).checked_to_serve()
+    # A person reads this: lines for machines only where something is wrong, or where asked for.
+    level = None if "STRANDLINE_LOG_LEVEL" in os.environ else "warning"
+    chosen = settings.load(data=data or folder(), host=host, port=port, log_level=level)
+    chosen.checked_to_serve()
     # A port that is taken is said before a minute of seeding, not after it.
     server.listener(chosen).close()
     _seed(chosen)

@@ -73,16 +73,18 @@ class RouteClass:
     body_bytes: int
     body_seconds: float
     in_flight: int
+    logged: bool = True
+    """Whether an answer that is no refusal has its line too."""
 
 
-APPEND = RouteClass("append", APPEND_BODY_BYTES_MAX, BODY_SECONDS_MAX, QUEUE_MEMBERS_MAX)
+APPEND = RouteClass("append", APPEND_BODY_BYTES_MAX, BODY_SECONDS_MAX, QUEUE_MEMBERS_MAX, False)
 BLOB = RouteClass("blob", BLOB_BYTES_MAX, IMPORT_BODY_SECONDS_MAX, 16)
 IMPORT = RouteClass("import", IMPORT_BYTES_MAX + MULTIPART_BYTES, IMPORT_BODY_SECONDS_MAX, 8)
 WRITE = RouteClass("write", BODY_BYTES_MAX, BODY_SECONDS_MAX, 256)
 READ = RouteClass("read", 0, BODY_SECONDS_MAX, 256)
 #: Reads that go through a whole log or store.
 SCAN = RouteClass("scan", 0, BODY_SECONDS_MAX, 8)
-PROBE = RouteClass("probe", 0, BODY_SECONDS_MAX, 64)
+PROBE = RouteClass("probe", 0, BODY_SECONDS_MAX, 64, False)
 
 _PROBES = frozenset({"/livez", "/readyz", "/metrics"})
 _SCANS = ("/verify", "/export", "/v1/audit")
@@ -382,7 +384,7 @@ class Exchange:
         metrics.observe(self.kind.name, self.status, elapsed)
         if failed is not None:
             _LOG.error("request failed", path=self.scope["path"], exc_info=failed)
-        elif self.status >= 400 or logs.debugging():
+        elif self.status >= 400 or self.kind.logged or logs.debugging():
             _LOG.info(
                 "request",
                 method=self.scope["method"],

@@ -11,10 +11,11 @@ INVARIANTS
 
 from __future__ import annotations
 
+import queue
 import threading
+import time
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
@@ -30,6 +31,7 @@ from ingest.base import Report
 JOBS_WAITING_MAX = 64
 JOBS_KEPT_MAX = 200
 THREADS = 2
+CLOSE_SECONDS = 3.0
 
 State = Literal["waiting", "running", "done"]
 #: (bytes done, bytes in all, events done)
@@ -96,11 +98,19 @@ class ImportJobs:
     def __init__(self, run: Run, clock: Callable[[], Instant]) -> None:
         self._run = run
         self._clock = clock
-        self._pool = ThreadPoolExecutor(THREADS, thread_name_prefix="import")
         #: Protects `_jobs` and `_waiting`.
         self._lock = threading.Lock()
         self._jobs: OrderedDict[str, Job] = OrderedDict()
         self._waiting = 0
+        self._closing = threading.Event()
+        self._queue: queue.SimpleQueue[tuple[Principal, Job] | None] = queue.SimpleQueue()
+        #: Daemons: a parse that is long does not keep a server that was told to stop.
+        self._threads = [
+            threading.Thread(target=self._loop, name=f"import-{number}", daemon=True)
+            for number in range(THREADS)
+        ]
+        for thread in self._threads:
+            thread.start()
 
     def submit(self, who: Principal, files: Sequence[ImportFile]) -> Job:
         """Queue an import; the files on disk now belong to the job.
@@ -122,7 +132,7 @@ class ImportJobs:
         if full:
             _remove(job)
             raise Busy(f"{JOBS_WAITING_MAX} imports are waiting already; send it again later")
-        self._pool.submit(self._work, who, job)
+        self._queue.put((who, job))
         return job
 
     def get(self, who: Principal, job_id: str) -> Job:
@@ -140,12 +150,25 @@ class ImportJobs:
         return mine[:limit]
 
     def close(self) -> None:
-        """Let what runs finish; drop what waits. Each file's import is all or nothing."""
-        self._pool.shutdown(wait=True, cancel_futures=True)
+        """Drop what waits, and give what runs `CLOSE_SECONDS` to finish.
+
+        An import that is cut off by the end of the process has stored nothing of its file.
+        """
+        self._closing.set()
+        for _ in self._threads:
+            self._queue.put(None)
+        end = time.monotonic() + CLOSE_SECONDS
+        for thread in self._threads:
+            thread.join(max(0.0, end - time.monotonic()))
         with self._lock:
             left = [job for job in self._jobs.values() if not job.done.is_set()]
         for job in left:
             _remove(job)
+
+    def _loop(self) -> None:
+        while (work := self._queue.get()) is not None:
+            if not self._closing.is_set():
+                self._work(*work)
 
     def _forget(self) -> None:
         finished = [key for key, job in self._jobs.items() if job.done.is_set()]

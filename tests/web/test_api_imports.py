@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -126,8 +128,6 @@ def test_a_job_of_another_tenant_looks_like_none() -> None:
 
 
 def test_waiting_jobs_are_bounded_and_their_files_removed(tmp_path: Path) -> None:
-    import threading
-
     hold = threading.Event()
 
     def run(who: Principal, file: ImportFile, progress: jobs.Progress) -> Report:
@@ -180,3 +180,25 @@ def test_finished_jobs_are_forgotten_oldest_first() -> None:
         queue.get(WHO, made[0].job_id)
     assert queue.get(WHO, made[-1].job_id) is made[-1]
     queue.close()
+
+
+def test_an_import_that_runs_on_does_not_keep_a_server_from_stopping(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(jobs, "CLOSE_SECONDS", 0.1)
+    hold = threading.Event()
+
+    def run(who: Principal, file: ImportFile, progress: jobs.Progress) -> Report:
+        hold.wait(30)
+        return Report(file.name)
+
+    queue = ImportJobs(run, lambda: 0)
+    path = tmp_path / "x"
+    path.write_bytes(b"x")
+    job = queue.submit(WHO, [ImportFile("x", path, 1)])
+    began = time.monotonic()
+    queue.close()
+    assert time.monotonic() - began < 5
+    assert not path.exists() and not job.done.is_set()
+    hold.set()
+    assert job.done.wait(10)
