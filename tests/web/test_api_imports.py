@@ -196,6 +196,8 @@ def test_an_import_that_runs_on_does_not_keep_a_server_from_stopping(
     path = tmp_path / "x"
     path.write_bytes(b"x")
     job = queue.submit(WHO, [ImportFile("x", path, 1)])
+    while job.state == "waiting":
+        time.sleep(0.001)
     began = time.monotonic()
     queue.close()
     assert time.monotonic() - began < 5
