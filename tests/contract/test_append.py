@@ -234,6 +234,34 @@ def test_r9_the_same_id_with_other_bytes_is_a_conflict_whatever_the_epoch(
     assert world.store.head(TENANT, "t").incidents == 1
 
 
+@pytest.mark.parametrize("between", [0, 40])
+def test_however_long_ago_it_was_stored_it_is_known_before_anything_is_refused(
+    world: SqliteWorld, between: int
+) -> None:
+    world.owned()
+    world.append(note("a", "one"))
+
+    def others(epoch: int) -> None:
+        for number in range(between):
+            world.append(note(f"{epoch}.{number}"), epoch=epoch, worker=f"w{epoch}")
+
+    others(1)
+    world.claim(worker="w2")
+    others(2)
+    stale = world.append(note("a", "one"), epoch=1)
+    assert (stale.duplicate, stale.fenced, stale.sequence_numbers) == (True, True, (3,))
+    world.claim(worker="w3")
+    others(3)
+    moved = world.append(note("a", "one"), epoch=3, worker="w3", expected_head=2)
+    assert (moved.duplicate, moved.fenced, moved.sequence_numbers) == (True, False, (3,))
+    assert world.store.ledger(TENANT) == []
+    world.claim(worker="w4")
+    others(4)
+    error = world.refused(world.append_later([note("a", "two")], epoch=1))
+    assert isinstance(error, IntegrityConflict)
+    assert world.findings() == []
+
+
 def test_a_request_may_hold_stored_and_new_events(world: SqliteWorld) -> None:
     world.owned()
     world.append(note("a"))
