@@ -88,9 +88,9 @@ def wants(members: Sequence[Member]) -> Wants:
 
 
 def _want(needed: Wants, name: Name, prepared: Prepared) -> None:
-    needed.events.add((name, prepared.event.event_id))
+    needed.fresh.add((name, prepared.event.event_id))
     for event_id in prepared.names_events:
-        needed.events.add((name, event_id))
+        needed.named.add((name, event_id))
     for digest in prepared.names_blobs:
         needed.blobs.add((name[0], digest))
     if prepared.binding is not None and prepared.event.operation_id is not None:
@@ -140,15 +140,17 @@ def _append(overlay: Overlay, command: AppendCommand, bodies: tuple[object, ...]
     head = overlay.known.heads.get(name)
     if head is None:
         raise NotFound(f"there is no trajectory {command.trajectory_id}")
-    known = _known_events(overlay, name, command.events)
-    if None not in known:
+    known = _known_events(overlay.known.events.get(name), command.events)
+    if known is not None and None not in known:
         return _duplicate(overlay, command, head, [one for one in known if one is not None])
     fenced = command.owner_epoch is not None or command.door == "append"
     if fenced:
         _check_fence(head, command, overlay.rules.incarnation)
-    for prepared, stored in zip(command.events, known, strict=True):
-        if stored is None:
-            overlay.check_right(head.standing, command.issuer, command.door, prepared.event.type)
+    fresh = list(zip(command.events, bodies, strict=True))
+    if known is not None:
+        fresh = [one for one, stored in zip(fresh, known, strict=True) if stored is None]
+    for prepared, _ in fresh:
+        overlay.check_right(head.standing, command.issuer, command.door, prepared.event.type)
     if command.expected_head is not None and command.expected_head != head.sequence_number:
         raise HeadMoved(
             f"the log is at {head.sequence_number}, this was decided on {command.expected_head}",
@@ -158,19 +160,26 @@ def _append(overlay: Overlay, command: AppendCommand, bodies: tuple[object, ...]
     under: Under = (head.owner_epoch, command.worker if fenced else None)
     if command.door == "import":
         under = (0, None)
-    return _accept(overlay, head, (command, bodies), known, under)
+    return _accept(overlay, head, (command, known), fresh, under)
 
 
 def _known_events(
-    overlay: Overlay, name: Name, events: Sequence[Prepared]
-) -> list[StoredEvent | None]:
-    """Per event the stored one of the same id, or None; IntegrityConflict where they differ."""
-    found: list[StoredEvent | None] = []
-    stored_events = overlay.known.events
-    for prepared in events:
-        event_id = prepared.event.event_id
-        stored = stored_events.get((name, event_id))
+    stored_events: dict[str, StoredEvent] | None, events: Sequence[Prepared]
+) -> list[StoredEvent | None] | None:
+    """Per event the stored one of its id, None where all are new; IntegrityConflict if one differs.
+
+    One id twice in a request is refused too.
+    """
+    if len(events) > 1:
+        _check_repeats(events)
+    if not stored_events:
+        return None
+    found = [stored_events.get(prepared.event.event_id) for prepared in events]
+    if found.count(None) == len(found):
+        return None
+    for prepared, stored in zip(events, found, strict=True):
         if stored is not None and stored.digest != prepared.digest:
+            event_id = prepared.event.event_id
             raise IntegrityConflict(
                 f"event {event_id} is already stored at {stored.sequence_number} with different "
                 "content; nothing was overwritten",
@@ -179,9 +188,6 @@ def _known_events(
                 stored_digest=stored.digest.hex(),
                 offered_digest=prepared.digest.hex(),
             )
-        found.append(stored)
-    if len(events) > 1:
-        _check_repeats(events)
     return found
 
 
@@ -245,27 +251,36 @@ def _check_fence(head: HeadState, command: AppendCommand, incarnation: str) -> N
 def _accept(
     overlay: Overlay,
     head: HeadState,
-    member: tuple[AppendCommand, tuple[object, ...]],
-    known: list[StoredEvent | None],
+    request: tuple[AppendCommand, list[StoredEvent | None] | None],
+    fresh: Sequence[tuple[Prepared, object]],
     under: Under,
 ) -> Draft:
-    """Check what the events refer to, then stamp and chain the new ones."""
-    command, bodies = member
-    name = (head.tenant, head.trajectory_id)
-    fresh = [(p, bodies[i]) for i, p in enumerate(command.events) if known[i] is None]
-    _check_references(overlay, name, head, [prepared for prepared, _ in fresh])
+    """Check what the new events refer to, then stamp and chain them."""
+    command, known = request
+    _check_references(overlay, (head.tenant, head.trajectory_id), head, fresh)
+    first = head.sequence_number + 1
     if head.sequence_number + len(fresh) > EVENTS_PER_TRAJECTORY_MAX:
         raise TooLarge(f"a trajectory holds at most {EVENTS_PER_TRAJECTORY_MAX} events")
     _stamp(overlay, head, command.issuer, fresh, under)
-    numbers = []
-    for prepared, stored in zip(command.events, known, strict=True):
-        one = stored or overlay.known.events[name, prepared.event.event_id]
-        numbers.append(one.sequence_number)
     if command.source is not None:
         overlay.writes.sources.append((command.tenant, command.source))
+    numbers = range(first, head.sequence_number + 1)
+    if known is None:
+        return Draft(
+            command.trajectory_id,
+            tuple(numbers),
+            head.sequence_number,
+            head.chain,
+            under[0],
+            False,
+            (False,) * len(numbers),
+        )
+    new = iter(numbers)
     return Draft(
         trajectory_id=head.trajectory_id,
-        sequence_numbers=tuple(numbers),
+        sequence_numbers=tuple(
+            [next(new) if stored is None else stored.sequence_number for stored in known]
+        ),
         head=head.sequence_number,
         chain=head.chain,
         owner_epoch=known[0].owner_epoch if known[0] is not None else under[0],
@@ -274,12 +289,12 @@ def _accept(
 
 
 def _check_references(
-    overlay: Overlay, name: Name, head: HeadState, events: Sequence[Prepared]
+    overlay: Overlay, name: Name, head: HeadState, events: Sequence[tuple[Prepared, object]]
 ) -> None:
     """Blobs durable (APP-3), events resolved (APP-4), operation ids bound once (EFF-6)."""
     earlier: dict[str, str] = {}
     bound: dict[str, bytes] = {}
-    for prepared in events:
+    for prepared, _ in events:
         event = prepared.event
         if prepared.names_blobs:
             overlay.check_blobs(name[0], event.event_id, prepared.names_blobs)
@@ -305,7 +320,7 @@ def _check_admission(
 ) -> None:
     types: list[str] = []
     for event_id in prepared.names_events:
-        stored = overlay.known.events.get((name, event_id))
+        stored = overlay.known.events.get(name, {}).get(event_id)
         type_ = stored.type if stored is not None else earlier.get(event_id)
         if type_ is None:
             raise UnresolvedReference(
@@ -336,6 +351,7 @@ def _stamp(
     epoch, worker = under
     name = (head.tenant, head.trajectory_id)
     known, writes, version = overlay.known, overlay.writes, overlay.rules.reducer_version
+    stored = known.events.setdefault(name, {})
     recorded_at = max(overlay.now, head.recorded_at)
     sequence_number, chain = head.sequence_number, head.chain
     for prepared, body in events:
@@ -370,9 +386,7 @@ def _stamp(
             )
         )
         event = prepared.event
-        known.events[name, event.event_id] = StoredEvent(
-            sequence_number, prepared.digest, epoch, event.type
-        )
+        stored[event.event_id] = StoredEvent(sequence_number, prepared.digest, epoch, event.type)
         if prepared.binding is not None and event.operation_id is not None:
             overlay.known.bindings[name, event.operation_id] = prepared.binding
         head.control_epoch += prepared.controls
@@ -418,7 +432,7 @@ def _create(overlay: Overlay, command: CreateCommand, bodies: tuple[object, ...]
         recorded_at=overlay.now,
     )
     if first is not None:
-        _check_references(overlay, name, head, (first,))
+        _check_references(overlay, name, head, ((first, None),))
     overlay.add_head(head)
     if first is not None:
         _stamp(overlay, head, command.issuer, ((first, bodies[0]),), (0, None))

@@ -25,7 +25,7 @@ def want(needed: Wants, name: Name, member: Member) -> None:
     """What an install must know."""
     needed.staged.add(name)
     for piece in member.pieces:
-        needed.events.add((name, piece.event.event_id))
+        needed.named.add((name, piece.event.event_id))
         needed.positions.add((name, piece.event.sequence_number))
         for digest in piece.names_blobs:
             needed.blobs.add((name[0], digest))
@@ -135,7 +135,7 @@ def _run(
     number, chain, recorded_at = at[0] + 1, at[1], at[2]
     while (piece := fresh.get(number) or staged.get(number)) is not None:
         event = piece.event
-        stored = overlay.known.events.get((name, event.event_id))
+        stored = overlay.known.events.get(name, {}).get(event.event_id)
         good = (
             _continues(chain, event)
             and event.recorded_at >= recorded_at
@@ -192,7 +192,7 @@ def _extend(overlay: Overlay, head: HeadState, run: list[Piece], staged: dict[in
                 None,
             )
         )
-        overlay.known.events[name, event.event_id] = StoredEvent(
+        overlay.known.events.setdefault(name, {})[event.event_id] = StoredEvent(
             event.sequence_number, event.digest, event.owner_epoch, event.type
         )
         overlay.known.positions[name, event.sequence_number] = (event.digest, event.chain)

@@ -98,7 +98,7 @@ class Piece(msgspec.Struct, frozen=True):
     binding: bytes | None = None
 
 
-class Member(msgspec.Struct, frozen=True):
+class Member(msgspec.Struct, frozen=True, gc=False):
     """One command of a group, with what its caller's thread already prepared."""
 
     command: Command
@@ -108,7 +108,7 @@ class Member(msgspec.Struct, frozen=True):
     """For an install."""
 
 
-class NewRow(msgspec.Struct, frozen=True):
+class NewRow(msgspec.Struct, frozen=True, gc=False):
     """One event to insert."""
 
     tenant: str
@@ -138,7 +138,7 @@ class NewRequest(msgspec.Struct, frozen=True):
     answered_at: Instant
 
 
-class Draft(msgspec.Struct, frozen=True):
+class Draft(msgspec.Struct, frozen=True, gc=False):
     """An acknowledgement that waits for its barrier."""
 
     trajectory_id: str
@@ -160,7 +160,10 @@ class Wants:
     """What a group must know of the store, named before it is decided."""
 
     heads: set[Name] = field(default_factory=set)
-    events: set[tuple[Name, str]] = field(default_factory=set)
+    fresh: set[tuple[Name, str]] = field(default_factory=set)
+    """Event ids that ought to be new."""
+    named: set[tuple[Name, str]] = field(default_factory=set)
+    """Event ids that ought to be there."""
     bindings: set[tuple[Name, str]] = field(default_factory=set)
     blobs: set[tuple[str, str]] = field(default_factory=set)
     requests: set[tuple[str, str]] = field(default_factory=set)
@@ -174,7 +177,8 @@ class Known:
 
     new_key: Callable[[], int]
     heads: dict[Name, HeadState] = field(default_factory=dict)
-    events: dict[tuple[Name, str], StoredEvent] = field(default_factory=dict)
+    events: dict[Name, dict[str, StoredEvent]] = field(default_factory=dict)
+    """Stored events by id, of each trajectory that has any which matter."""
     bindings: dict[tuple[Name, str], bytes] = field(default_factory=dict)
     blobs: set[tuple[str, str]] = field(default_factory=set)
     requests: dict[tuple[str, str], StoredRequest] = field(default_factory=dict)

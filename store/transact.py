@@ -4,6 +4,7 @@ INVARIANTS
 1. All of a group is one transaction with one sync; nothing of it is visible before COMMIT.
 2. Heads are cached between groups because this process alone writes the store (DOM-4); whatever
    ends otherwise than by COMMIT drops the cache, so that no decision rests on what was undone.
+   That an id is new may be assumed, but the unique index decides it in the same transaction.
 3. An error is sorted by where it happened: before the WAL could hold the commit it is a refusal,
    at the barrier it is unknown (`BarrierFailed`).
 """
@@ -12,7 +13,8 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Iterable, Sequence
-from itertools import islice
+from functools import cache
+from itertools import chain, islice
 from typing import Any, Literal
 
 import msgspec
@@ -39,6 +41,8 @@ from store.state import (
 )
 
 HEADS_CACHED_MAX = 20_000
+#: Groups that look ids up after a duplicate was met: whoever sends one is likely to send more.
+_CAREFUL_GROUPS = 16
 #: Pairs in one IN list.
 _CHUNK = 64
 
@@ -48,10 +52,16 @@ HEAD_COLUMNS = (
 )
 
 
+@cache
+def _repeated(head: str, marks: str, length: int, tail: str) -> str:
+    """`head marks, marks, ... tail`; few lengths occur, and each keeps its prepared statement."""
+    return head + ", ".join((marks,) * length) + tail
+
+
 def _statement(table: str, columns: str, conflict: str = "") -> tuple[str, str, str]:
     """(INSERT INTO ..., one row of marks, conflict clause)."""
     marks = f"({', '.join('?' * (columns.count(',') + 1))})"
-    return f"INSERT INTO {table} ({columns})", marks, conflict
+    return f"INSERT INTO {table} ({columns}) VALUES ", marks, conflict
 
 
 def _replacing(table: str, columns: str, key: str, kept: str) -> tuple[str, str, str]:
@@ -112,6 +122,10 @@ class Unusable(Exception):
     """The database failed before the commit; nothing was stored, nothing more may be."""
 
 
+class _RefusedUnseen(Exception):
+    """A member was refused though it is not known whether its events are stored already."""
+
+
 class Transactor:
     """Runs groups on the writer's connection; used by one thread at a time."""
 
@@ -120,15 +134,39 @@ class Transactor:
         self.rules = rules
         self._heads: OrderedDict[Name, HeadState] = OrderedDict()
         self._next_key: int | None = None
+        self._careful = _CAREFUL_GROUPS
+        """Groups for which ids are looked up: after a start and after a duplicate."""
 
     def run(self, members: Sequence[Member], now: Instant) -> tuple[Writes, list[Outcome]]:
-        """Decide and commit; raises Full, Contended, Unusable (nothing stored) or BarrierFailed."""
+        """Decide and commit; raises Full, Contended, Unusable (nothing stored) or BarrierFailed.
+
+        At first the ids of new events are taken to be new: their unique index says if they are
+        not, and the group is decided again on what is stored. So it is where a member is refused,
+        because what is stored already is answered before any refusal (APP-2). While duplicates
+        are about, ids are looked up beforehand.
+        """
+        if self._careful:
+            self._careful -= 1
+            return self._run(members, now, careful=True)
+        try:
+            return self._run(members, now, careful=False)
+        except (sqlite_driver.IntegrityError, _RefusedUnseen):
+            self._careful = _CAREFUL_GROUPS
+            return self._run(members, now, careful=True)
+
+    def _run(
+        self, members: Sequence[Member], now: Instant, *, careful: bool
+    ) -> tuple[Writes, list[Outcome]]:
         execute = self.connection.execute
         try:
             execute("BEGIN IMMEDIATE")
             reach("append.begun")
-            known = self._load(wants(members))
-            writes, outcomes = decide(members, known, now=now, rules=self.rules)
+            needed = wants(members)
+            if careful:
+                needed.named |= needed.fresh
+            writes, outcomes = decide(members, self._load(needed), now=now, rules=self.rules)
+            if not careful and any(isinstance(outcome, Exception) for outcome in outcomes):
+                raise _RefusedUnseen
             reach("append.decided")
             self._write(writes, now)
             reach("append.written")
@@ -195,7 +233,8 @@ class Transactor:
         if needed.staged:
             self._load_staged(known, needed)
         keys = {name: head.key for name, head in known.heads.items()}
-        self._load_events(known, keys, needed.events)
+        if needed.named:
+            self._load_events(known, keys, needed.named)
         if needed.bindings:
             self._load_bindings(known, keys, needed.bindings)
         if needed.positions:
@@ -245,7 +284,9 @@ class Transactor:
             "FROM events WHERE (trajectory_key, event_id) IN",
             pairs,
         ):
-            known.events[names[key], event_id] = StoredEvent(number, digest, epoch, type_)
+            known.events.setdefault(names[key], {})[event_id] = StoredEvent(
+                number, digest, epoch, type_
+            )
 
     def _load_bindings(
         self, known: Known, keys: dict[Name, int], wanted: Iterable[tuple[Name, str]]
@@ -282,7 +323,7 @@ class Transactor:
                 "SELECT sequence_number, body FROM staged WHERE trajectory_key = ?", (head.key,)
             ):
                 piece = pieces[number] = _PIECE.decode(body)
-                needed.events.add((name, piece.event.event_id))
+                needed.named.add((name, piece.event.event_id))
                 if piece.binding is not None and piece.event.operation_id is not None:
                     needed.bindings.add((name, piece.event.operation_id))
 
@@ -292,13 +333,11 @@ class Transactor:
             return
         remaining = iter(wanted)
         while chunk := list(islice(remaining, _CHUNK)):
-            length = 1
-            while length < len(chunk):
-                length *= 2
+            length = 1 << (len(chunk) - 1).bit_length()
             chunk.extend(chunk[-1:] * (length - len(chunk)))
-            marks = ", ".join(("(?, ?)",) * length)
             yield from self.connection.execute(
-                f"{select} (VALUES {marks})", [value for pair in chunk for value in pair]
+                _repeated(f"{select} (VALUES ", "(?, ?)", length, ")"),
+                [value for pair in chunk for value in pair],
             )
 
     # --- writing ---------------------------------------------------------------------------------
@@ -346,13 +385,15 @@ class Transactor:
     def _insert(self, statement: tuple[str, str, str], values: list[tuple[object, ...]]) -> None:
         """Insert rows, many in one statement: the driver lets other threads in at every step."""
         into, marks, conflict = statement
+        if len(values) == 1:
+            self.connection.execute(_repeated(into, marks, 1, conflict), values[0])
+            return
         at = 0
         while at < len(values):
             length = min(_CHUNK, 1 << (len(values) - at).bit_length() - 1)
-            some = values[at : at + length]
             self.connection.execute(
-                f"{into} VALUES {', '.join((marks,) * length)}{conflict}",
-                [value for row in some for value in row],
+                _repeated(into, marks, length, conflict),
+                list(chain.from_iterable(values[at : at + length])),
             )
             at += length
 

@@ -258,7 +258,7 @@ class Writer:
         for entry, outcome in zip(group, outcomes, strict=True):
             wait_us = (begun_ns - entry.arrived_ns) // 1_000
             self._queue_wait.add(wait_us)
-            if isinstance(outcome, Draft):
+            if type(outcome) is Draft:
                 settle(entry.future, self._ack(outcome, wait_us, storage_us))
             elif isinstance(outcome, Exception):
                 self._count_refused(outcome)
