@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import pty
@@ -310,11 +311,10 @@ def on_a_terminal(*arguments: str | Path) -> bytes:
     )  # fmt: skip
     os.close(slave)
     screen = b""
-    try:
+    # The terminal is gone with its last writer.
+    with contextlib.suppress(OSError):
         while chunk := os.read(master, 65536):
             screen += chunk
-    except OSError:
-        pass  # The terminal is gone with its last writer.
     os.close(master)
     assert process.wait(60) == 0
     return screen
