@@ -268,7 +268,11 @@ class RecoveryStore(Protocol):
     def fold_rows(
         self, tenant: str, trajectory_id: str, *, after: int, upto: int
     ) -> Iterable[Event]:
-        """Like `events`, cheaper: digest, chain and refs are empty. For the fold only."""
+        """Like `events`, without bound and cheaper: for the fold only.
+
+        Empty: digest, chain, payload_digest, payload_length, refs, record_version and
+        reducer_version.
+        """
         ...
 
     def event_by_id(self, tenant: str, trajectory_id: str, event_id: str) -> Event | None: ...

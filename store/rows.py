@@ -49,9 +49,9 @@ COLUMNS = STAMPED + STATED
 SELECT_EVENT = f"SELECT {', '.join(COLUMNS)} FROM events"
 #: For the fold: without what only proves the log.
 SELECT_FOLD = (
-    "SELECT sequence_number, recorded_at, issuer, owner_epoch, worker, control_epoch, "
-    "record_version, reducer_version, event_id, type, schema_version, payload_length, payload, "
-    "payload_ref, occurred_at, step, operation_id, attempt_id, invocation_id FROM events"
+    "SELECT sequence_number, recorded_at, issuer, owner_epoch, worker, control_epoch, event_id, "
+    "type, schema_version, payload, payload_ref, occurred_at, step, operation_id, attempt_id, "
+    "invocation_id FROM events"
 )
 
 _REF = msgspec.json.Decoder(BlobRef)
@@ -158,29 +158,30 @@ def event(trajectory_id: str, row: Sequence[Any]) -> Event:
 
 
 def fold_event(trajectory_id: str, row: Sequence[Any]) -> Event:
-    """A row of SELECT_FOLD as an event without digest, chain and refs."""
+    """A row of SELECT_FOLD as an event that is empty where the fold does not look."""
+    ref = row[10]
     return Event(
         trajectory_id,
         row[0],
         row[1],
+        row[6],
+        row[7],
         row[8],
-        row[9],
-        row[10],
         row[2],
         row[3],
         row[5],
-        row[6],
-        row[7],
+        0,
+        0,
         b"",
         b"",
         b"",
-        row[11],
+        0,
         row[4],
+        row[9],
+        _REF.decode(ref) if ref is not None else None,
+        row[11],
         row[12],
-        _REF.decode(row[13]) if row[13] is not None else None,
+        row[13],
         row[14],
         row[15],
-        row[16],
-        row[17],
-        row[18],
     )

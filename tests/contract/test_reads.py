@@ -62,7 +62,16 @@ def test_fold_rows_hold_what_the_fold_needs(world: SqliteWorld) -> None:
     fill(world, 60)
     whole = world.store.events(TENANT, "t")
     bare = [
-        msgspec.structs.replace(e, digest=b"", chain=b"", payload_digest=b"", refs=())
+        msgspec.structs.replace(
+            e,
+            digest=b"",
+            chain=b"",
+            payload_digest=b"",
+            payload_length=0,
+            refs=(),
+            record_version=0,
+            reducer_version=0,
+        )
         for e in whole
     ]
     assert list(world.store.fold_rows(TENANT, "t", after=0, upto=62)) == bare
