@@ -10,10 +10,17 @@ from app.cursors import cursor, key_of
 from core.canonical import digest_text
 from core.limits import EVENTS_PAGE_MAX
 from core.principal import Principal
+from core.rules.completeness import completeness
 from runtime.service import Runtime
-from store.ports import Finding
+from store.ports import Finding, Head
 
 Wire = dict[str, Any]
+
+
+def _source(runtime: Runtime, who: Principal, head: Head) -> Wire:
+    """What the log that was read may claim (CLM-3)."""
+    staged = runtime.staged(who, head.trajectory_id) if head.staged else ()
+    return wire.source(completeness(head.standing, head.sequence_number, staged))
 
 
 def list_page(
@@ -51,7 +58,7 @@ def trajectory(runtime: Runtime, who: Principal, trajectory_id: str) -> Wire:
         **wire.head(head),
         "summary": dict(summary) if summary is not None else None,
         "sources": [wire.import_source(item) for item in runtime.sources(who, trajectory_id)],
-        "source": wire.authoritative(head.sequence_number),
+        "source": _source(runtime, who, head),
     }
 
 
@@ -65,14 +72,14 @@ def events(
     limit: int,
 ) -> Wire:
     """Events with after < sequence_number <= upto, and where to go on."""
-    head = runtime.head(who, trajectory_id).sequence_number
-    last = head if upto is None else min(upto, head)
+    head = runtime.head(who, trajectory_id)
+    last = head.sequence_number if upto is None else min(upto, head.sequence_number)
     found = runtime.events(who, trajectory_id, after=after, upto=last, limit=limit)
     more = bool(found) and found[-1].sequence_number < last
     return {
         "events": [wire.event(event) for event in found],
         "next_after": found[-1].sequence_number if more else None,
-        "source": wire.authoritative(head),
+        "source": _source(runtime, who, head),
     }
 
 
@@ -101,31 +108,33 @@ def event(runtime: Runtime, who: Principal, trajectory_id: str, sequence_number:
     return {
         "event": wire.event(found),
         "known": runtime.typed(who, found) is not None,
-        "source": wire.authoritative(runtime.head(who, trajectory_id).sequence_number),
+        "source": _source(runtime, who, runtime.head(who, trajectory_id)),
     }
 
 
 def record(runtime: Runtime, who: Principal, trajectory_id: str, boundary: int | None) -> Wire:
-    """The record at a boundary; None is the head."""
+    """The record at a boundary; None is the head. NotReconstructed where this version cannot fold
+    an event up to there (LOG-6)."""
     view = runtime.record_at(who, trajectory_id, boundary)
     return {
         "boundary": view.boundary,
-        "record": wire.fragment(view.record),
+        "record": wire.fragment(view.require_reconstructed()),
         "snapshot_boundary": view.snapshot_boundary,
         "folded": view.folded,
         "elapsed_us": view.elapsed_us,
-        "source": wire.authoritative(view.head.sequence_number),
+        "source": _source(runtime, who, view.head),
     }
 
 
 def difference(runtime: Runtime, who: Principal, trajectory_id: str, a: int, b: int) -> Wire:
-    """Paths that differ between two boundaries."""
+    """Paths that differ between two boundaries, both of which this version must be able to fold."""
+    runtime.record_at(who, trajectory_id, max(a, b)).require_reconstructed()
     found = runtime.difference(who, trajectory_id, a, b)
     return {
         "a": a,
         "b": b,
         "difference": wire.fragment(found),
-        "source": wire.authoritative(runtime.head(who, trajectory_id).sequence_number),
+        "source": _source(runtime, who, runtime.head(who, trajectory_id)),
     }
 
 
@@ -135,10 +144,11 @@ def verified(
     """Re-derive digests and chain: `{progress}`, `{finding}`, at last `{done}`."""
     head = runtime.head(who, trajectory_id)
     last = head.sequence_number if upto is None else min(upto, head.sequence_number)
-    return _verified(runtime, who, trajectory_id, last)
+    return _verified(runtime, who, head, last)
 
 
-def _verified(runtime: Runtime, who: Principal, trajectory_id: str, last: int) -> Iterator[Wire]:
+def _verified(runtime: Runtime, who: Principal, head: Head, last: int) -> Iterator[Wire]:
+    trajectory_id = head.trajectory_id
     findings = 0
     for number, found in runtime.verify(who, trajectory_id, upto=last):
         if found is None:
@@ -153,6 +163,7 @@ def _verified(runtime: Runtime, who: Principal, trajectory_id: str, last: int) -
         "verified_to": last,
         "chain": digest_text(chain) if chain is not None else None,
         "findings": findings,
+        "source": _source(runtime, who, head),
     }
 
 
@@ -191,6 +202,7 @@ def ledger(
     return {
         "rows": [wire.ledger_row(row) for row in rows],
         "next_after": rows[-1].number if len(rows) == limit else None,
+        "source": wire.ledger_source(rows[-1].number if rows else after),
     }
 
 

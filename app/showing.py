@@ -19,19 +19,13 @@ def record(trajectory_id: str, found: Wire, event: Wire | None) -> None:
     scope = value.get("scope", {})
     console.say(f"{trajectory_id}@{found['boundary']}  {console.safe(scope.get('title', ''))}")
     console.say(f"  {found['source']['text']}; standing {scope.get('standing', 'gated')}")
-    blocked = value.get("blocked")
-    if blocked is not None:
-        console.say(
-            f"  unknown from {blocked['sequence_number']} on: this version does not know "
-            f"{console.safe(blocked['type'])} version {blocked['schema_version']}"
-        )
     if event is not None:
         console.say(
             f"  event {event['sequence_number']}: {console.safe(event['type'])} "
             f"by {event['issuer']}, recorded {fmt.exact(event['recorded_at'])}"
         )
     for name, part in value.items():
-        if name in ("trajectory_id", "boundary", "blocked", "archive") or part in ({}, [], None):
+        if name in ("trajectory_id", "boundary", "archive") or part in ({}, [], None):
             continue
         if isinstance(part, dict):
             console.say(f"  {name}")

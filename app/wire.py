@@ -13,6 +13,7 @@ import orjson
 
 from core.canonical import digest_text
 from core.events.envelope import BlobRef, Event
+from core.rules.completeness import Completeness
 from store.ports import Ack, Finding, Grant, Head, ImportSource, LedgerRow
 
 
@@ -26,12 +27,17 @@ def fragment(value: object) -> orjson.Fragment:
     return orjson.Fragment(encode(value))
 
 
-def authoritative(complete_to: int) -> dict[str, object]:
-    """`source` of what was read from the log itself."""
+def source(claim: Completeness) -> dict[str, object]:
+    """`source` of what was read from a log: what the prefix that is held may claim."""
+    return {"kind": claim.kind, "complete_to": claim.complete_to, "text": claim.text}
+
+
+def ledger_source(complete_to: int) -> dict[str, object]:
+    """`source` of rows of the ledger, by the number of its last one."""
     return {
-        "kind": "authoritative",
+        "kind": "ledger",
         "complete_to": complete_to,
-        "text": f"authoritative, complete to {complete_to}",
+        "text": f"the ledger beside the log, complete to its row {complete_to:,}",
     }
 
 

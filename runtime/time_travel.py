@@ -61,7 +61,7 @@ class RecordView:
                 f"{blocked.sequence_number} is a {blocked.type} of schema version "
                 f"{blocked.schema_version}, which it does not know; boundaries before it are",
                 boundary=self.boundary,
-                blocked_at=blocked.sequence_number,
+                sequence_number=blocked.sequence_number,
                 type=blocked.type,
                 schema_version=blocked.schema_version,
             )

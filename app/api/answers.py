@@ -21,8 +21,10 @@ class Answer(BaseModel):
 class Source(Answer):
     """What an answer was read from."""
 
-    kind: Literal["authoritative", "projection"]
-    complete_to: int = Field(description="boundary the answer is complete to")
+    kind: Literal["authoritative", "imported", "replica", "projection", "ledger"] = Field(
+        description="only an authoritative prefix proves that what is not in it did not happen"
+    )
+    complete_to: int = Field(description="boundary the answer is complete to; of a ledger its row")
     text: str = Field(description="the same as a sentence")
 
 
@@ -128,6 +130,7 @@ class LedgerAnswer(Answer):
 
     rows: list[dict[str, JsonValue]]
     next_after: int | None
+    source: Source
 
 
 class BlobAnswer(Answer):

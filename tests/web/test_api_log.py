@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+import shlex
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,6 +13,7 @@ from starlette.testclient import TestClient
 
 from core.canonical import digest_text, sha256
 from core.limits import EVENTS_PER_APPEND_MAX, PAYLOAD_INLINE_BYTES_MAX
+from tests.require import ROOT
 from tests.web.api_world import append, claim, create, note, owned, problem, serving
 
 
@@ -273,7 +276,9 @@ def test_a_difference_is_paths_with_old_and_new(client: TestClient) -> None:
 def test_verify_is_streamed_and_ends_with_the_chain(client: TestClient) -> None:
     owned(client)
     last = append(client, note("e1")).json()
-    lines = [json.loads(line) for line in client.get("/v1/trajectories/t1/verify").text.split()]
+    text = client.get("/v1/trajectories/t1/verify").text
+    lines = [json.loads(line) for line in text.splitlines()]
+    assert lines[-1].pop("source")["kind"] == "authoritative"
     assert lines[-1] == {
         "done": True,
         "trajectory_id": "t1",
@@ -349,3 +354,17 @@ def test_a_foreign_trajectory_looks_like_one_that_never_was(tmp_path: Path) -> N
         problem(append(theirs, note("x")), 404, "not_found")
         assert theirs.get("/v1/trajectories").json()["total"] == 0
         assert theirs.get("/v1/ledger").json()["rows"] == []
+
+
+def test_what_the_readme_sends_is_taken_and_once_more_is_a_duplicate(tmp_path: Path) -> None:
+    shown = re.search(r"^```console\n(.*?)^```", (ROOT / "README.md").read_text(), re.M | re.S)
+    assert shown is not None
+    with serving(tmp_path) as client:
+        for line in shown[1].split("$ ")[1:]:
+            words = shlex.split(line)
+            url = next(word for word in words if word.startswith("localhost:"))
+            sent = json.loads(words[words.index("-d") + 1])
+            for again in (False, True):
+                answer = client.post(url.removeprefix("localhost:8000"), json=sent)
+                assert answer.status_code == 201, answer.text
+                assert answer.json().get("duplicate", again) is again
