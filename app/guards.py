@@ -300,7 +300,8 @@ class Exchange:
         if b"," in self.headers.get(b"range", b""):
             self._drop_range()
         if self.head:
-            self.scope["method"] = "GET"
+            # In a copy: the server looks in its own scope for whether a body may follow.
+            self.scope = {**self.scope, "method": "GET"}
         in_flight = self.guard.in_flight
         in_flight[self.kind.name] = in_flight.get(self.kind.name, 0) + 1
         failed: BaseException | None = None

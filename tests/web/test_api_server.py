@@ -110,6 +110,22 @@ def test_two_lengths_are_not_two_requests(server: Serving) -> None:
     assert b" 200 " not in answer
 
 
+def test_a_head_is_a_get_without_its_body(server: Serving) -> None:
+    """Also where the body is streamed, or refused; the connection goes on, the log is quiet."""
+    paths = ("/", "/livez", "/v1/trajectories/t1/export", "/v1/blobs", "/nothing")
+    with connect(server) as connection:
+        for path in paths:
+            connection.sendall(f"HEAD {path} HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n".encode())
+            answer = b""
+            while not answer.endswith(b"\r\n\r\n"):
+                assert (chunk := connection.recv(65536)), path
+                answer += chunk
+            assert answer.startswith(b"HTTP/1.1 ") and answer.count(b"\r\n\r\n") == 1
+        text = b"GET /livez HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n"
+        assert said(connection, text).endswith(b'{"live":true}')
+    assert '"level":"error"' not in server.log.read_text()
+
+
 @pytest.mark.parametrize("text", [b"\x16\x03\x01\x02\x00\x01\x00", b"GARBAGE\r\n\r\n",
                                   b"GET http://[ HTTP/1.1\r\nHost: x\r\n\r\n"])  # fmt: skip
 def test_what_is_not_http_is_refused(server: Serving, text: bytes) -> None:
