@@ -1,8 +1,9 @@
 """One process owns a store: an flock held for its life, and a file that says who holds it.
 
-The lock is the flock; the content is for people and for commands that look for the server. It is
-written by the owner only, mode 0600, and kept open: closing any descriptor of it would be safe
-for an flock, unlike for SQLite's own locks, which this module never touches.
+The lock is an flock of the folder itself, so that no second owner gets in where somebody removed
+the file. The file is for people and for commands that look for the server; it is written by the
+owner only, mode 0600. Closing any descriptor is safe for an flock, unlike for SQLite's own locks,
+which this module never touches.
 """
 
 from __future__ import annotations
@@ -25,8 +26,9 @@ _TAKE_SECONDS = 0.5
 class StoreLock:
     """The lock of one data folder, held until `release`."""
 
-    def __init__(self, path: Path, descriptor: int, facts: dict[str, Any]) -> None:
+    def __init__(self, path: Path, folder: int, descriptor: int, facts: dict[str, Any]) -> None:
         self.path = path
+        self._folder = folder
         self._descriptor: int | None = descriptor
         self._facts = facts
 
@@ -45,18 +47,19 @@ class StoreLock:
             return
         os.ftruncate(self._descriptor, 0)
         os.close(self._descriptor)
+        os.close(self._folder)
         self._descriptor = None
 
 
 def acquire(data: Path, *, started_at: Instant) -> StoreLock:
     """Own the store of this folder; StoreStopped naming the holder if another process does."""
     path = data / NAME
-    descriptor = os.open(path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+    folder = os.open(data, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     end = time.monotonic() + _TAKE_SECONDS
-    while not _try(descriptor, fcntl.LOCK_EX):
+    while not _try(folder, fcntl.LOCK_EX):
         # A command that only asks whether anybody owns it holds it for microseconds.
         if time.monotonic() > end:
-            os.close(descriptor)
+            os.close(folder)
             holder = read(data) or {}
             raise StoreStopped(
                 f"the store in {data} is owned by process {holder.get('pid', '?')} on "
@@ -67,9 +70,15 @@ def acquire(data: Path, *, started_at: Instant) -> StoreLock:
                 **{name: holder.get(name) for name in ("pid", "host", "url")},
             )
         time.sleep(0.01)
-    os.fchmod(descriptor, 0o600)
+    try:
+        descriptor = os.open(path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+        os.fchmod(descriptor, 0o600)
+    except OSError:
+        os.close(folder)
+        raise
     lock = StoreLock(
         path,
+        folder,
         descriptor,
         {
             "pid": os.getpid(),
@@ -95,8 +104,8 @@ def read(data: Path) -> dict[str, Any] | None:
 def is_held(data: Path) -> bool:
     """Whether a living process owns the store of this folder."""
     try:
-        descriptor = os.open(data / NAME, os.O_RDONLY | os.O_CLOEXEC)
-    except FileNotFoundError:
+        descriptor = os.open(data, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    except (FileNotFoundError, NotADirectoryError):
         return False
     try:
         return not _try(descriptor, fcntl.LOCK_SH)

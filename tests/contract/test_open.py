@@ -153,6 +153,22 @@ def test_another_process_is_refused_until_the_owner_is_gone(data: Path) -> None:
         assert opened.store.stats().state == "open"
 
 
+@pytest.mark.parametrize("by_hand", ["removed", "replaced"])
+def test_without_its_file_the_folder_is_still_owned(world: SqliteWorld, by_hand: str) -> None:
+    data = world.folder / "data"
+    (data / "strandline.lock").unlink()
+    if by_hand == "replaced":
+        (data / "strandline.lock").write_text("")
+    assert lock.is_held(data)
+    with pytest.raises(StoreStopped, match="is owned by process"):
+        open_store(data)
+    world.owned()
+    world.close()
+    assert not lock.is_held(data)
+    with open_store(data) as opened:
+        assert opened.store.stats().state == "open"
+
+
 # --- reading beside a server ---------------------------------------------------------------------
 
 
