@@ -24,7 +24,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 FOLDERS = (ROOT / "static/vendor", ROOT / "tests/vendor")
-#: The largest file taken (plotly basic, 1.2 MB) with room; a package that grows past it is looked at.
+#: The largest file taken (plotly basic, 1.2 MB) with room; one that grows past it is looked at.
 FILE_BYTES_MAX = 4 * 1024 * 1024
 
 

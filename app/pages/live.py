@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from typing import Annotated
 
-from fastapi import APIRouter, Depends, Header, Query, Request
+from fastapi import APIRouter, Depends, Header, Query
 from fastapi.sse import EventSourceResponse, ServerSentEvent
 from starlette.concurrency import run_in_threadpool
 
@@ -58,7 +58,6 @@ async def _known(who: ReaderDep, runtime: RuntimeDep, trajectory_id: TrajectoryP
     dependencies=[Depends(_known), Depends(_place)],
 )
 async def live(
-    request: Request,
     who: ReaderDep,
     runtime: RuntimeDep,
     trajectory_id: TrajectoryPath,
@@ -70,7 +69,7 @@ async def live(
     told = int(last_event_id) if last_event_id.isascii() and last_event_id.isdigit() else 0
     seen = max(after, told)
     until = asyncio.get_running_loop().time() + STREAM_SECONDS_MAX
-    while asyncio.get_running_loop().time() < until and not await request.is_disconnected():
+    while asyncio.get_running_loop().time() < until:
         head = await run_in_threadpool(runtime.head, who, trajectory_id)
         if head.sequence_number > seen:
             seen = head.sequence_number

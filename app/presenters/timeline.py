@@ -20,8 +20,8 @@ from core.events.control import TERMINAL, ControlChanged
 from core.events.envelope import Event
 from core.events.ownership import OwnershipGranted
 
-#: Events in one window: all of them drawn, about 1,000 nodes.
-WINDOW = 150
+#: Events in one window: all of them drawn, at 10 pixels each on a desk, about 600 nodes.
+WINDOW = 120
 TOOL_ROWS = 3
 _TICKS = (1, 2, 5, 10, 20, 25, 50, 100, 200, 250, 500, 1000)
 

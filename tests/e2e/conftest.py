@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Page
+from playwright.sync_api import Browser, BrowserContext, Page, expect
 
 from tests.require import ROOT, need
 
@@ -23,6 +23,8 @@ ARGS = [
     "--disable-default-apps",
     "--disable-dev-shm-usage",
 ]
+#: Two cores are shared with the server and other tests; a story waits for what it expects.
+expect.set_options(timeout=12_000)
 _VIOLATIONS = """
 window.__csp = [];
 document.addEventListener('securitypolicyviolation', e => {
