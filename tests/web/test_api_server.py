@@ -118,7 +118,8 @@ def test_a_head_is_a_get_without_its_body(server: Serving) -> None:
             connection.sendall(f"HEAD {path} HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n".encode())
             answer = b""
             while not answer.endswith(b"\r\n\r\n"):
-                assert (chunk := connection.recv(65536)), path
+                chunk = connection.recv(65536)
+                assert chunk, path
                 answer += chunk
             assert answer.startswith(b"HTTP/1.1 ") and answer.count(b"\r\n\r\n") == 1
         text = b"GET /livez HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n"
