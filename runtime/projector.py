@@ -6,7 +6,9 @@ INVARIANTS
 2. Stopping it anywhere loses nothing: it goes on from the nearest snapshot, and the log is the
    only thing it needs.
 3. It holds the interpreter for at most some hundred microseconds while appends are coming: it
-   folds SLICE_EVENTS at a time and pauses, and gathers notices for GATHER_SECONDS.
+   folds SLICE_EVENTS at a time and pauses. It gathers notices for GATHER_SECONDS, or for
+   GATHER_PASSES times as long as the pass before took, so that it never takes more than a
+   small share of the machine from the appends it follows.
 4. A trajectory it cannot project (a missing payload, damage) is remembered as failed at that head
    and left alone until its log grows; it never stops the others.
 """
@@ -14,6 +16,7 @@ INVARIANTS
 from __future__ import annotations
 
 import threading
+import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -29,6 +32,9 @@ from store.ports import BlobStore, Head, Notices, Projections, RecoveryStore
 
 #: Notices are gathered this long before their trajectories are projected.
 GATHER_SECONDS = 0.25
+GATHER_PASSES = 10
+#: However long a pass took: summaries are at most this and one pass behind.
+GATHER_SECONDS_MAX = 2.0
 #: Folded between two pauses while the store is busy: some 200 microseconds.
 SLICE_EVENTS = 32
 PAUSE_SECONDS = 0.001
@@ -111,14 +117,17 @@ class Projector:
         try:
             for tenant in self._tenants:
                 self._catch_up_all(tenant, gently=True)
+            gather_seconds = GATHER_SECONDS
             while not self._stop.is_set():
                 moved = self._notices.wait(60.0)
-                if moved and not self._stop.wait(GATHER_SECONDS):
+                if moved and not self._stop.wait(gather_seconds):
                     moved += self._notices.wait(0.0)
+                begun = time.monotonic()
                 for tenant, trajectory_id in dict.fromkeys(name[:2] for name in moved):
                     if self._stop.is_set():
                         return
                     self._attempt(tenant, trajectory_id, gently=True)
+                gather_seconds = _gather_seconds(time.monotonic() - begun)
         except StoreStopped:
             return
 
@@ -202,6 +211,11 @@ class Projector:
             self._travel.advance(live.fold, live.segments, tenant, trajectory_id, upto)
             if gently and upto < target:
                 self._stop.wait(PAUSE_SECONDS)
+
+
+def _gather_seconds(pass_seconds: float) -> float:
+    """How long to gather after a pass that took so long."""
+    return min(max(GATHER_SECONDS, GATHER_PASSES * pass_seconds), GATHER_SECONDS_MAX)
 
 
 def summary_of(record: TrajectoryRecord, head: Head) -> Summary:
