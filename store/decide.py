@@ -91,7 +91,7 @@ def _want(needed: Wants, name: Name, prepared: Prepared) -> None:
     needed.fresh.add((name, prepared.event.event_id))
     for event_id in prepared.names_events:
         needed.named.add((name, event_id))
-    for digest in prepared.names_blobs:
+    for digest, _ in prepared.names_blobs:
         needed.blobs.add((name[0], digest))
     if prepared.binding is not None and prepared.event.operation_id is not None:
         needed.bindings.add((name, prepared.event.operation_id))
@@ -125,7 +125,7 @@ def _decide_one(overlay: Overlay, member: Member) -> Outcome:
     if isinstance(command, BlobsCommand):
         for digest, length in command.blobs:
             if (command.tenant, digest) not in overlay.known.blobs:
-                overlay.known.blobs.add((command.tenant, digest))
+                overlay.known.blobs[command.tenant, digest] = length
                 overlay.writes.blobs.append((command.tenant, digest, length))
         return Done()
     overlay.writes.starts = command.starts

@@ -27,7 +27,7 @@ def want(needed: Wants, name: Name, member: Member) -> None:
     for piece in member.pieces:
         needed.named.add((name, piece.event.event_id))
         needed.positions.add((name, piece.event.sequence_number))
-        for digest in piece.names_blobs:
+        for digest, _ in piece.names_blobs:
             needed.blobs.add((name[0], digest))
         if piece.binding is not None and piece.event.operation_id is not None:
             needed.bindings.add((name, piece.event.operation_id))

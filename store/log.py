@@ -9,7 +9,14 @@ from typing import Any
 from core.errors import InvalidInput, StoreStopped, StrandlineError, UnknownType
 from core.events import registry
 from core.events.envelope import Event
-from core.events.prepare import Prepared, classify, prepare
+from core.events.prepare import (
+    Prepared,
+    blobs_of,
+    check_envelope,
+    check_states,
+    classify,
+    prepare,
+)
 from core.ids import check_id
 from core.ids import tenant as parse_tenant
 from core.ids import trajectory_id as parse_trajectory_id
@@ -122,12 +129,7 @@ class SqliteRecoveryStore(LogReader):
         if payload is None and event.payload_ref is not None:
             payload = self._payload(command.tenant, event.payload_ref.digest)
         verify.check_event(event)
-        names = tuple(
-            dict.fromkeys(
-                ref.digest
-                for ref in ((event.payload_ref,) if event.payload_ref else ()) + event.refs
-            )
-        )
+        check_envelope(event.stated())
         decoded = None
         if payload is not None and registry.is_known(event.type, event.schema_version):
             try:
@@ -141,7 +143,7 @@ class SqliteRecoveryStore(LogReader):
         if event.type == "ToolIntent" and decoded is not None:
             prepared: Prepared = prepare(event.trajectory_id, event.stated(), decoded)
             binding = prepared.binding
-        piece = Piece(event, mark, guarded, controls, names, binding)
+        piece = Piece(event, mark, guarded, controls, blobs_of(event), binding)
         rows.stated(piece)
         return piece
 
@@ -176,6 +178,8 @@ def _append_member(command: AppendCommand) -> Member:
         raise InvalidInput("owner_epoch is an integer from 0 to 2^53-1", field="owner_epoch")
     for event in command.events:
         _check_place(event, command.trajectory_id)
+        if command.door == "append":
+            check_states(event.event)
     source = command.source
     if source is not None and source.trajectory_id != command.trajectory_id:
         raise InvalidInput("the source belongs to another trajectory", field="source")

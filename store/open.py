@@ -100,9 +100,9 @@ def open_store(
     """Open the store of a folder, making it if it is not there.
 
     `read_only` reads beside a server that owns the store, and makes nothing. `on_poison` is
-    called once, from the writer's thread, when a barrier failed: a server then ends with exit
-    code 70. Raises StoreStopped (owned by another process, newer schema, no permission, nothing
-    there to read), DomainUnavailable.
+    called once, from the thread that flushed, when a barrier failed: a server then ends with exit
+    code 70; it must not wait for the store. Raises StoreStopped (owned by another process, newer
+    schema, no permission, nothing there to read), StoreFull, CorruptAt, DomainUnavailable.
     """
     contract.check_declared(domain)
     sqlite_driver.check_version()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from core.errors import (
     Fenced,
     IntegrityConflict,
+    InvalidInput,
     MissingBlob,
     NotAllowed,
     StrandlineError,
@@ -55,9 +56,11 @@ class Overlay:
         if reason is not None:
             raise NotAllowed(reason, type=type_, issuer=issuer, door=door, standing=standing)
 
-    def check_blobs(self, tenant: str, event_id: str, digests: tuple[str, ...]) -> None:
-        """MissingBlob naming every digest that is not durable for this tenant (APP-3)."""
-        missing = [digest for digest in digests if (tenant, digest) not in self.known.blobs]
+    def check_blobs(self, tenant: str, event_id: str, named: tuple[tuple[str, int], ...]) -> None:
+        """MissingBlob naming every digest that is not durable for this tenant (APP-3), InvalidInput
+        where an event states another length than the blob's."""
+        held = self.known.blobs
+        missing = [digest for digest, _ in named if (tenant, digest) not in held]
         if missing:
             raise MissingBlob(
                 f"event {event_id} names {len(missing)} blob(s) that are not stored yet; put them "
@@ -65,6 +68,14 @@ class Overlay:
                 event_id=event_id,
                 digests=missing,
             )
+        for digest, length in named:
+            if held[tenant, digest] != length:
+                raise InvalidInput(
+                    f"event {event_id} says {length} bytes of blob {digest}, which has "
+                    f"{held[tenant, digest]}",
+                    field="refs",
+                    event_id=event_id,
+                )
 
     def add_head(self, head: HeadState) -> None:
         """A new trajectory."""

@@ -94,7 +94,7 @@ class Piece(msgspec.Struct, frozen=True):
     mark: int
     guarded: bool
     controls: bool
-    names_blobs: tuple[str, ...] = ()
+    names_blobs: tuple[tuple[str, int], ...] = ()
     binding: bytes | None = None
 
 
@@ -180,7 +180,8 @@ class Known:
     events: dict[Name, dict[str, StoredEvent]] = field(default_factory=dict)
     """Stored events by id, of each trajectory that has any which matter."""
     bindings: dict[tuple[Name, str], bytes] = field(default_factory=dict)
-    blobs: set[tuple[str, str]] = field(default_factory=set)
+    blobs: dict[tuple[str, str], int] = field(default_factory=dict)
+    """Length of each blob the tenant holds."""
     requests: dict[tuple[str, str], StoredRequest] = field(default_factory=dict)
     positions: dict[tuple[Name, int], tuple[bytes, bytes]] = field(default_factory=dict)
     """(digest, chain) of stored events by sequence number."""

@@ -239,10 +239,10 @@ class Transactor:
             self._load_bindings(known, keys, needed.bindings)
         if needed.positions:
             self._load_positions(known, keys, needed.positions)
-        for tenant, digest in self._pairs(
-            "SELECT tenant, digest FROM blobs WHERE (tenant, digest) IN", needed.blobs
+        for tenant, digest, length in self._pairs(
+            "SELECT tenant, digest, length FROM blobs WHERE (tenant, digest) IN", needed.blobs
         ):
-            known.blobs.add((tenant, digest))
+            known.blobs[tenant, digest] = length
         for tenant, request_id, kind, digest, answer in self._pairs(
             "SELECT tenant, request_id, kind, digest, answer FROM requests "
             "WHERE (tenant, request_id) IN",

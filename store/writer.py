@@ -1,4 +1,4 @@
-"""One writer thread per store: ready commands of all trajectories share one durable flush.
+"""One writer per store: ready commands of all trajectories share one durable flush.
 
 INVARIANTS
 1. A future is resolved only after its group's barrier, or with an error that says whether the
@@ -13,6 +13,9 @@ INVARIANTS
     open | full -> closed     close()                close
 
 There is no timer: while one group is flushed the next one gathers, and an idle writer sleeps.
+Groups are flushed by the writer's thread, or by a caller who waits for an answer while nobody
+flushes: it saves that caller two changes of thread, and the lock `_flushing` keeps it one at a
+time.
 """
 
 from __future__ import annotations
@@ -51,16 +54,30 @@ _FULL_RETRY_SECONDS = 30
 _ROOM_BYTES = 2 * BALLAST_BYTES
 
 
+class Answer(Future[Any]):
+    """The answer to one command; waiting for it without a limit of one's own may flush it."""
+
+    def __init__(self, help_out: Callable[[], None]) -> None:
+        super().__init__()
+        self._help_out = help_out
+
+    def result(self, timeout: float | None = None) -> Any:
+        """As `Future.result`."""
+        if timeout is None and not self.done():
+            self._help_out()
+        return super().result(timeout)
+
+
 class Entry:
     """One queued command."""
 
     __slots__ = ("arrived_ns", "future", "member", "size")
 
-    def __init__(self, member: Member, size: int, arrived_ns: int) -> None:
+    def __init__(self, member: Member, size: int, arrived_ns: int, future: Future[Any]) -> None:
         self.member = member
         self.size = size
         self.arrived_ns = arrived_ns
-        self.future: Future[Any] = Future()
+        self.future = future
 
 
 class Writer:
@@ -88,6 +105,8 @@ class Writer:
         self._reserve_bytes = reserve_bytes
         self._ack_ns = int(ack_seconds * 1e9)
         self._now_ns = now_ns
+        #: Held by whoever flushes: the writer's thread, or a caller that helps out.
+        self._flushing = threading.Lock()
         #: Protects the queue, its counts, the state and the group in flight.
         self._lock = threading.Lock()
         self._wake = threading.Condition(self._lock)
@@ -101,8 +120,9 @@ class Writer:
         self._ended = False
         self._active: Sequence[Entry] = ()
         self._active_since_ns = 0
-        self._pages = CHECKPOINT_PAGES
-        # Written by the writer thread only; read without a lock, as counters may be.
+        # What an earlier process left in the WAL is copied after the first group.
+        self._pages = CHECKPOINT_PAGES - 1
+        # Written by whoever flushes; read without a lock, as counters may be.
         self._groups = 0
         self._members = 0
         self._events = 0
@@ -121,7 +141,7 @@ class Writer:
 
     def submit(self, member: Member, size: int) -> Future[Any]:
         """Queue one command; the future is failed already where it cannot be taken."""
-        entry = Entry(member, size, self._now_ns())
+        entry = Entry(member, size, self._now_ns(), Answer(self._help_out))
         with self._lock:
             if self._closing or self._state in ("poisoned", "closed"):
                 error: StrandlineError = self._stopped()
@@ -176,28 +196,51 @@ class Writer:
     # --- the thread ------------------------------------------------------------------------------
 
     def _loop(self) -> None:
-        while (group := self._take()) is not None:
-            reach("append.queued")
-            self._flush(group)
-            with self._lock:
-                self._active = ()
-                if self._state == "poisoned":
-                    break
-            if self._pages >= CHECKPOINT_PAGES:
-                self._checkpoint()
+        while self._wait():
+            with self._flushing:
+                self._flush_next()
+                if self._pages >= CHECKPOINT_PAGES and self._state != "poisoned":
+                    self._checkpoint()
         with self._lock:
             if self._state != "poisoned":
                 self._state = "closed"
 
-    def _take(self) -> list[Entry] | None:
-        """The next group: by arrival, within both bounds; None when closed and drained."""
+    def _wait(self) -> bool:
+        """Until there is something to do; False once there never is again."""
         with self._lock:
-            while not self._queue:
+            while not self._queue and self._pages < CHECKPOINT_PAGES:
                 if self._closing or self._state == "poisoned":
-                    return None
+                    return False
                 self._sleeping = True
                 self._wake.wait()
             self._sleeping = False
+            return self._state != "poisoned"
+
+    def _help_out(self) -> None:
+        """Flush what is queued in the caller's thread, if nobody flushes now."""
+        if self._flushing.acquire(blocking=False):
+            try:
+                self._flush_next()
+            finally:
+                self._flushing.release()
+
+    def _flush_next(self) -> None:
+        """The next group, if there is one; the caller holds `_flushing`."""
+        group = self._take()
+        if group:
+            reach("append.queued")
+            self._flush(group)
+            with self._lock:
+                self._active = ()
+                if self._pages >= CHECKPOINT_PAGES and self._sleeping:
+                    self._sleeping = False
+                    self._wake.notify()
+
+    def _take(self) -> list[Entry]:
+        """The next group: by arrival, within both bounds."""
+        with self._lock:
+            if not self._queue:
+                return []
             group = [self._queue.popleft()]
             size = group[0].size
             while self._queue and len(group) < GROUP_MEMBERS_MAX:

@@ -22,8 +22,10 @@ from core.errors import (
 )
 from core.events.control import ControlChanged, PlanChanged
 from core.events.envelope import BlobRef, NewEvent, chain_start
-from core.events.prepare import prepare
+from core.events.model_call import ContextBuilt, ModelReplied
+from core.events.prepare import STATES, prepare
 from core.events.task import TaskStarted
+from core.events.tool import ToolIntent, ToolResult
 from core.limits import GROUP_BYTES_MAX, QUEUE_MEMBERS_MAX
 from store.ports import CreateCommand
 from store.verify import chain_after
@@ -310,6 +312,54 @@ def test_all_or_nothing_for_each_request(world: SqliteWorld) -> None:
     assert isinstance(error, MissingBlob)
     assert error.data["digests"] == [absent.digest]
     assert logged(world)[2:] == []
+
+
+@pytest.mark.parametrize(
+    "part",
+    [
+        {"length": 999},
+        {"length": 4},
+        {"start": 3, "end": 2},
+        {"start": 0, "end": 6},
+        {"start": -1},
+        {"end": -1},
+    ],
+)
+def test_what_an_event_says_of_a_blob_is_true_of_it(
+    world: SqliteWorld, part: dict[str, int]
+) -> None:
+    world.owned()
+    ref = world.blobs.put(TENANT, b"bytes")
+    wrong = msgspec.structs.replace(ref, **part)
+    with pytest.raises(InvalidInput):
+        world.append(with_ref("a", wrong))
+    with world.one_group():
+        fine = world.append_later([with_ref("b", msgspec.structs.replace(ref, start=1, end=5))])
+    assert fine.result(SECONDS).sequence_numbers == (3,)
+    assert world.findings() == []
+
+
+@pytest.mark.parametrize("type_", sorted(STATES))
+def test_an_event_says_what_it_is_about_unless_its_source_does_not(
+    world: SqliteWorld, type_: str
+) -> None:
+    payloads = {
+        "ContextBuilt": ContextBuilt(manifest_digest="sha256:" + "0" * 64, count=0),
+        "ModelReplied": ModelReplied(status="completed"),
+        "ToolIntent": ToolIntent(kind="proposal", tool="shell"),
+        "ToolResult": ToolResult(status="succeeded", basis="sender"),
+    }
+    world.owned()
+    every = {name: f"{name}-1" for name in STATES[type_]}
+    for name in every:
+        rest = {key: value for key, value in every.items() if key != name}
+        bare = event("t", "a", type_, payloads[type_], **rest)
+        error = world.refused(world.append_later([bare]))
+        assert isinstance(error, InvalidInput) and error.data["field"] == name
+    world.append(event("t", "a", type_, payloads[type_], **every))
+    world.create("file", standing="imported")
+    bare = event("file", "a", type_, payloads[type_])
+    assert world.imports(bare, trajectory_id="file").result(SECONDS).sequence_numbers == (1,)
 
 
 def test_r11_a_member_that_depends_on_a_refused_one_is_refused_alone(world: SqliteWorld) -> None:

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from typing import get_args
+
+import msgspec
 import pytest
 
-from core.errors import IntegrityConflict, UnresolvedReference
+from core.errors import IntegrityConflict, NotAllowed, UnresolvedReference
 from core.events.admission import Authorized, BudgetReserved
-from core.events.envelope import Standing, chain_start
+from core.events.envelope import Issuer, Standing, chain_start
 from core.events.fields import Charge
 from core.events.prepare import Prepared
+from core.events.registry import FAMILIES
 from core.events.tool import ToolIntent
+from core.rules.authority import refuse
 from store.decide import decide, wants
-from store.ports import AppendCommand
+from store.ports import AppendCommand, Door
 from store.state import Draft, HeadState, Known, Member, Outcome, Rules, Writes
 from tests.contract.worlds import TENANT, event, note
 
@@ -125,3 +130,46 @@ def test_an_intent_of_a_reported_trajectory_needs_no_admission_but_names_no_ghos
     assert isinstance(outcomes[0], Draft)
     _, outcomes = run((intent(**BOTH),), standing="reported")
     assert isinstance(outcomes[0], UnresolvedReference)
+
+
+@pytest.mark.parametrize("door", ["append", "import", "verb"])
+@pytest.mark.parametrize("standing", get_args(Standing))
+@pytest.mark.parametrize("issuer", get_args(Issuer))
+def test_every_family_is_asked_for_at_every_door_and_a_refusal_is_kept(
+    door: Door, standing: Standing, issuer: Issuer
+) -> None:
+    """The store asks the table for each event, whoever sends it, and keeps what it refused."""
+    for type_ in [*FAMILIES, "note.x"]:
+        plain = note("x")
+        prepared = msgspec.structs.replace(
+            plain, event=msgspec.structs.replace(plain.event, type=type_)
+        )
+        head = HeadState(
+            TENANT, "t", 1, standing, 5, 0, chain_start("t"), 5, owner_epoch=3, worker="w"
+        )
+        fenced = door == "append"
+        command = AppendCommand(
+            tenant=TENANT,
+            trajectory_id="t",
+            issuer=issuer,
+            door=door,
+            request_id="r",
+            events=(note("first"), prepared),
+            owner_epoch=3 if fenced else None,
+            worker="w" if fenced else None,
+        )
+        known = Known(new_key=lambda: 2, heads={(TENANT, "t"): head})
+        rules = Rules(refuse, 1, "i", "host")
+        writes, (outcome,) = decide([Member(command, (None, None))], known, now=9, rules=rules)
+        reasons = [refuse(standing, issuer, door, one) for one in ("note.test", type_)]
+        if any(reasons):
+            assert isinstance(outcome, NotAllowed)
+            assert (writes.events, writes.heads) == ([], {})
+            (row,) = writes.ledger
+            assert (row.kind, row.code, row.issuer) == ("refused", "not_allowed", issuer)
+        elif type_ == "ToolIntent" and standing == "gated":
+            assert isinstance(outcome, UnresolvedReference)
+        else:
+            assert isinstance(outcome, Draft)
+            assert [one.issuer for one in writes.events] == [issuer, issuer]
+            assert writes.ledger == []

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from concurrent.futures import Future
 from itertools import permutations
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 import msgspec
 import pytest
@@ -262,6 +262,33 @@ def test_blobs_of_a_copy_come_first(world: SqliteWorld, tmp_path: Path) -> None:
     assert isinstance(world.refused(install(world, events)), MissingBlob)
     world.blobs.put(TENANT, b"bytes")
     install(world, events).result(SECONDS)
+    assert world.findings() == []
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"payload": b'{"kind":"maybe","tool":"shell"}'},
+        {"payload": b'{"kind":"proposal"}'},
+        {"payload": b'{"kind":"proposal","surprise":1,"tool":"shell"}'},
+        {"payload": b"not json"},
+        {"step": -1},
+        {"occurred_at": -5},
+        {"operation_id": "two words"},
+        {"invocation_id": "x" * 200},
+    ],
+)
+def test_a_copy_of_what_no_store_would_take_is_refused(
+    world: SqliteWorld, origin: tuple[Event, ...], wrong: dict[str, Any]
+) -> None:
+    at = next(n for n, one in enumerate(origin) if one.type == "ToolIntent")
+    if "payload" in wrong:
+        data = wrong["payload"]
+        wrong = wrong | {"payload_digest": sha256(data), "payload_length": len(data)}
+    bad = msgspec.structs.replace(origin[at], **wrong)
+    bad = msgspec.structs.replace(bad, digest=event_digest("t", bad.stated()))
+    bad = msgspec.structs.replace(bad, chain=chain_after(origin[at - 1].chain, bad))
+    assert isinstance(world.refused(install(world, [*origin[:at], bad])), InvalidInput)
     assert world.findings() == []
 
 

@@ -194,7 +194,8 @@ class SqliteWorld:
         return cast(Future[Ack], self.store.append(command))
 
     def append(self, *events: Prepared, **more: Any) -> Ack:
-        return self.append_later(events, **more).result(SECONDS)
+        # Without a limit of its own the caller may flush the group itself.
+        return self.append_later(events, **more).result()
 
     def refused(self, future: Future[Any]) -> StrandlineError:
         """The error of a command that must fail."""
