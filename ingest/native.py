@@ -32,7 +32,7 @@ import msgspec
 import orjson
 
 from core.canonical import canonical, digest_raw, digest_text, sha256
-from core.errors import ImportRefused, IntegrityConflict, InvalidInput, NotFound
+from core.errors import ImportRefused, IntegrityConflict, InvalidInput, NotFound, TooLarge
 from core.events import registry
 from core.events.envelope import (
     BlobRef,
@@ -46,6 +46,7 @@ from core.events.envelope import (
 )
 from core.events.fields import Usage
 from core.events.model_call import ModelReplied
+from core.events.prepare import check_envelope
 from core.events.task import TaskStarted
 from core.ids import trajectory_id as parse_trajectory_id
 from core.limits import BLOB_BYTES_MAX, EVENTS_PER_APPEND_MAX, IMPORT_VALUE_BYTES_MAX, MIB
@@ -496,8 +497,9 @@ class Bundle:
     def _check(self, event: Event, before: bytes) -> None:
         stated: NewEvent = event.stated()
         try:
+            check_envelope(stated)
             digest = event_digest(event.trajectory_id, stated)
-        except (InvalidInput, ValueError, TypeError) as error:
+        except (InvalidInput, TooLarge, ValueError, TypeError) as error:
             raise self.refused(f"event {event.sequence_number}: {error}") from error
         if digest != event.digest:
             raise self.refused(

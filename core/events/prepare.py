@@ -33,6 +33,14 @@ GUARDED: tuple[type[Payload], ...] = (
     ApprovalRequested,
     ApprovalResolved,
 )
+#: Ids of the envelope without which an event of a family is about nothing (contract, Event
+#: families). A source that has none is imported as it is.
+STATES: dict[str, tuple[str, ...]] = {
+    "ContextBuilt": ("invocation_id",),
+    "ModelReplied": ("invocation_id",),
+    "ToolIntent": ("operation_id", "attempt_id"),
+    "ToolResult": ("operation_id", "attempt_id"),
+}
 _ENVELOPE_BYTES = 420
 
 
@@ -56,8 +64,8 @@ class Prepared(msgspec.Struct, frozen=True):
     """Approximate bytes in a group."""
     names_events: tuple[str, ...] = ()
     """Event ids that must be earlier in the log or in the same request (APP-4)."""
-    names_blobs: tuple[str, ...] = ()
-    """Digests (`sha256:...`) that must be durable for this tenant (APP-3)."""
+    names_blobs: tuple[tuple[str, int], ...] = ()
+    """(digest, length) of blobs that must be durable for this tenant (APP-3)."""
     binding: bytes | None = None
     """For an intent: digest of what its operation_id is bound to (EFF-6)."""
 
@@ -71,7 +79,7 @@ def prepare(
     blob (`event.payload_ref`); without it the inline bytes are decoded. The inline bytes must be
     canonical (`registry.encode`, `core.canonical`). Raises InvalidInput, UnknownType, TooLarge.
     """
-    _check_envelope(event)
+    check_envelope(event)
     if payload is None:
         if event.payload is None:
             raise InvalidInput("an event has a payload or a payload_ref", field="payload")
@@ -88,7 +96,7 @@ def prepare(
         controls=isinstance(payload, ControlChanged),
         size=_ENVELOPE_BYTES + (len(event.payload) if event.payload is not None else 0),
         names_events=_names_events(payload),
-        names_blobs=tuple(dict.fromkeys(ref.digest for ref in _blob_refs(event))),
+        names_blobs=blobs_of(event),
         binding=_binding(event, payload),
     )
 
@@ -102,13 +110,26 @@ def classify(event: Event, payload: Payload | dict[str, object] | None) -> tuple
     )
 
 
-def _blob_refs(event: NewEvent) -> Iterator[BlobRef]:
+def check_states(event: NewEvent) -> None:
+    """InvalidInput where an event does not say which operation, attempt or call it is about."""
+    for name in STATES.get(event.type, ()):
+        if getattr(event, name) is None:
+            raise InvalidInput(f"a {event.type} states its {name}", field=name)
+
+
+def blobs_of(event: NewEvent | Event) -> tuple[tuple[str, int], ...]:
+    """(digest, length) of every blob an event names, each once."""
+    return tuple(dict.fromkeys((ref.digest, ref.length) for ref in _blob_refs(event)))
+
+
+def _blob_refs(event: NewEvent | Event) -> Iterator[BlobRef]:
     if event.payload_ref is not None:
         yield event.payload_ref
     yield from event.refs
 
 
-def _check_envelope(event: NewEvent) -> None:
+def check_envelope(event: NewEvent) -> None:
+    """InvalidInput or TooLarge where a producer's field is outside what the contract allows."""
     check_id(event.event_id, "event_id")
     for name in ("operation_id", "attempt_id", "invocation_id"):
         value = getattr(event, name)
@@ -133,6 +154,9 @@ def _check_envelope(event: NewEvent) -> None:
             raise InvalidInput("a digest is written sha256: and 64 hex digits", field="refs")
         if not 0 <= ref.length <= INTEGER_MAX:
             raise InvalidInput("a blob length is an integer from 0 to 2^53-1", field="refs")
+        start = 0 if ref.start is None else ref.start
+        if not 0 <= start <= (ref.length if ref.end is None else ref.end) <= ref.length:
+            raise InvalidInput("a part of a blob lies within its length", field="refs")
 
 
 def _names_events(payload: object) -> tuple[str, ...]:
