@@ -153,11 +153,13 @@ class Head(msgspec.Struct, frozen=True):
     """Highest staged sequence number."""
     incidents: int = 0
     """Integrity conflicts recorded against it."""
-    summary: bytes | None = None
 
 
 class LedgerRow(msgspec.Struct, frozen=True):
-    """One refused write, incident or lapsed claim: kept beside the log (CLM-4)."""
+    """One refused write or incident: kept beside the log (CLM-4).
+
+    Kept are refusals of the fence, of an issuer's right, and of integrity (an incident).
+    """
 
     number: int
     tenant: str
@@ -355,7 +357,8 @@ class Notices(Protocol):
 class BlobStore(Protocol):
     """Content-addressed bytes (BLB-1, BLB-2).
 
-    1. `put` returns only when bytes, directory entry and the tenant's reference row are durable.
+    1. `put` returns only when bytes, directory entry and the tenant's reference row are durable;
+       StoreFull and StoreStopped where they cannot be, TooLarge beyond `limit`.
     2. `read` verifies the digest; CorruptAt if the bytes differ, NotFound if the tenant holds no
        reference (a digest grants nothing), Unavailable-kind NotFound(missing=True) if the row is
        there and the file is not.
@@ -418,7 +421,15 @@ class Projections(Protocol):
         after: tuple[object, str] | None,
         limit: int,
         filters: Mapping[str, object],
-    ) -> list[dict[str, object]]: ...
+    ) -> list[dict[str, object]]:
+        """Rows by `sort` (a summary column, or id, updated, started, ended, cost) and then id.
+
+        `after` is the (value, id) of the last row seen; unrecorded values sort below all others.
+        Filters: `<column>` (equal; a list: any of; None: never recorded), `<column>__ge`, `__le`,
+        `__gt`, `__lt`, `__ne`, and `text` (in title or id). InvalidInput for another name.
+        """
+        ...
+
     def summary(self, tenant: str, trajectory_id: str) -> dict[str, object] | None: ...
     def count_summaries(self, tenant: str, filters: Mapping[str, object]) -> int: ...
     def drop(self) -> None: ...
