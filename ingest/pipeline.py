@@ -4,7 +4,7 @@
 
 INVARIANTS
 1. Nothing of a source is stored before all of it was validated, and its events go in by one
-   append: all of them, or none (APP-4).
+   append, which creates the trajectory too: all of them, or nothing (APP-4).
 2. Its originals are durable before any event that points at them (APP-3).
 3. The same bytes change nothing, whatever their name; a grown source appends what it grew by; one
    that contradicts what was kept is a conflict, kept as an incident, and appends nothing (WHO-3).
@@ -17,7 +17,6 @@ import os
 import tempfile
 import time
 from collections.abc import Iterator
-from concurrent.futures import Future
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
@@ -54,7 +53,6 @@ from store.ports import (
     Ack,
     AppendCommand,
     BlobStore,
-    CreateCommand,
     ImportSource,
     RecoveryStore,
     SourceSegment,
@@ -400,34 +398,14 @@ class _Importing:
             events=prepared,
             expected_head=head,
             source=source,
+            creates="imported" if first else None,
         )
-        created = self._create(identity) if first else None
-        # Queued behind the creation without waiting: both go into one group where they can.
-        appended = self.store.append(command)
         for _ in range(_BUSY_TRIES):
             try:
-                if created is not None:
-                    created.result()
-                    created = None
-                return appended.result()
+                return self.store.append(command).result()
             except Busy:
                 time.sleep(_BUSY_SECONDS)
-            if created is not None:
-                created = self._create(identity)
-            appended = self.store.append(command)
-        return appended.result()
-
-    def _create(self, identity: str) -> Future[Ack]:
-        return self.store.create(
-            CreateCommand(
-                tenant=self.tenant,
-                trajectory_id=identity,
-                standing="imported",
-                issuer="importer",
-                request_id=f"import.{identity}",
-                request_digest=sha256(identity.encode()),
-            )
-        )
+        return self.store.append(command).result()
 
     def _keep_incident(
         self,

@@ -32,7 +32,7 @@ from core.errors import (
     UnresolvedReference,
 )
 from core.events import registry
-from core.events.envelope import Issuer, NewEvent, chain_start, chain_value
+from core.events.envelope import Issuer, NewEvent, Standing, chain_start, chain_value
 from core.events.ownership import OwnershipGranted
 from core.events.prepare import Prepared, prepare
 from core.instants import Instant
@@ -139,7 +139,9 @@ def _append(overlay: Overlay, command: AppendCommand, bodies: tuple[object, ...]
     name = (command.tenant, command.trajectory_id)
     head = overlay.known.heads.get(name)
     if head is None:
-        raise NotFound(f"there is no trajectory {command.trajectory_id}")
+        if command.creates is None:
+            raise NotFound(f"there is no trajectory {command.trajectory_id}")
+        head = _new_head(overlay, command, command.creates)
     known = _known_events(overlay.known.events.get(name), command.events)
     if known is not None and None not in known:
         return _duplicate(overlay, command, head, [one for one in known if one is not None])
@@ -261,6 +263,8 @@ def _accept(
     first = head.sequence_number + 1
     if head.sequence_number + len(fresh) > EVENTS_PER_TRAJECTORY_MAX:
         raise TooLarge(f"a trajectory holds at most {EVENTS_PER_TRAJECTORY_MAX} events")
+    if (head.tenant, head.trajectory_id) not in overlay.known.heads:
+        overlay.add_head(head)
     _stamp(overlay, head, command.issuer, fresh, under)
     if command.source is not None:
         overlay.writes.sources.append((command.tenant, command.source))
@@ -421,16 +425,7 @@ def _create(overlay: Overlay, command: CreateCommand, bodies: tuple[object, ...]
             trajectory_id=command.trajectory_id,
         )
     first = command.first
-    head = HeadState(
-        tenant=command.tenant,
-        trajectory_id=command.trajectory_id,
-        key=0,
-        standing=command.standing,
-        created_at=overlay.now,
-        sequence_number=0,
-        chain=chain_start(command.trajectory_id),
-        recorded_at=overlay.now,
-    )
+    head = _new_head(overlay, command, command.standing)
     if first is not None:
         _check_references(overlay, name, head, ((first, None),))
     overlay.add_head(head)
@@ -464,6 +459,22 @@ def _create(overlay: Overlay, command: CreateCommand, bodies: tuple[object, ...]
         )
     )
     return draft
+
+
+def _new_head(
+    overlay: Overlay, command: AppendCommand | CreateCommand, standing: Standing
+) -> HeadState:
+    """The head of a trajectory that is not there yet; not one of the writes before `add_head`."""
+    return HeadState(
+        tenant=command.tenant,
+        trajectory_id=command.trajectory_id,
+        key=0,
+        standing=standing,
+        created_at=overlay.now,
+        sequence_number=0,
+        chain=chain_start(command.trajectory_id),
+        recorded_at=overlay.now,
+    )
 
 
 def _check_creation(overlay: Overlay, command: CreateCommand) -> None:

@@ -38,6 +38,9 @@ class AppendCommand(msgspec.Struct, frozen=True):
     """For imports: what to remember of the source, in the same transaction."""
     incarnation: str | None = None
     """Fenced doors: the incarnation that granted the epoch (INS-4); None: not compared."""
+    creates: Standing | None = None
+    """Create the trajectory with this standing where there is none, in the same transaction; for
+    imports, so that none is ever left empty."""
 
 
 class ImportSource(msgspec.Struct, frozen=True):

@@ -305,6 +305,29 @@ def test_an_event_id_is_unique_in_its_trajectory_only(world: SqliteWorld) -> Non
 # --- groups --------------------------------------------------------------------------------------
 
 
+def test_an_import_makes_its_trajectory_with_its_events_or_not_at_all(world: SqliteWorld) -> None:
+    absent = BlobRef(digest="sha256:" + "0" * 64, length=1)
+    bad = world.imports(note("a"), with_ref("b", absent), expected_head=0, creates="imported")
+    assert isinstance(world.refused(bad), MissingBlob)
+    for standing in ("gated", "reported", "replica"):
+        refused = world.imports(note("a"), expected_head=0, creates=standing)
+        assert isinstance(world.refused(refused), NotAllowed)
+    assert isinstance(world.refused(world.imports(note("a"))), NotFound)
+    assert world.store.heads(TENANT) == []
+    with world.one_group():
+        first = world.imports(note("a"), note("b"), expected_head=0, creates="imported")
+        again = world.imports(note("a"), note("b"), expected_head=0, creates="imported")
+        late = world.imports(note("c"), expected_head=0, creates="imported")
+    assert first.result(SECONDS).sequence_numbers == (1, 2)
+    assert again.result(SECONDS).duplicate
+    assert isinstance(world.refused(late), HeadMoved)
+    (head,) = world.store.heads(TENANT)
+    assert (head.standing, head.sequence_number, head.owner_epoch) == ("imported", 2, 0)
+    assert world.findings() == []
+    world.reopen()
+    assert world.imports(note("a"), note("b"), creates="imported").result(SECONDS).duplicate
+
+
 def test_all_or_nothing_for_each_request(world: SqliteWorld) -> None:
     world.owned()
     absent = BlobRef(digest="sha256:" + "0" * 64, length=1)

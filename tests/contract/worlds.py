@@ -209,6 +209,7 @@ class SqliteWorld:
         trajectory_id: str = "t",
         expected_head: int | None = None,
         source: ImportSource | None = None,
+        creates: Standing | None = None,
     ) -> Future[Ack]:
         command = AppendCommand(
             tenant=TENANT,
@@ -219,6 +220,7 @@ class SqliteWorld:
             events=events,
             expected_head=expected_head,
             source=source,
+            creates=creates,
         )
         return cast(Future[Ack], self.store.append(command))
 
