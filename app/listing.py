@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from app import console
 from app.console import Column
 from app.presenters import format as fmt
+from app.presenters.standing import control_word
 from core.limits import PAGE_ROWS_MAX
 
 if TYPE_CHECKING:
@@ -63,7 +64,7 @@ def _row(row: Wire) -> tuple[str, ...]:
         _text(row["title"], 60),
         _text(row["source"]),
         _text(row["standing"]),
-        _text(row["status"]),
+        _text(control_word(row["status"] or "-", row["standing"] or "", at_end=True)),
         _text(row["step"]),
         _text(row["events"]),
         _text(row["unsettled"]),

@@ -436,9 +436,13 @@ class Runtime:
         trajectory_id: str | None = None,
         after: int = 0,
         limit: int = 200,
+        newest: bool = False,
     ) -> Sequence[LedgerRow]:
-        """Refused writes and incidents, in the ledger's own order."""
-        return self.store.ledger(who.tenant, trajectory_id=trajectory_id, after=after, limit=limit)
+        """Refused writes and incidents, in the ledger's own order: the first beyond `after`, or
+        the newest."""
+        return self.store.ledger(
+            who.tenant, trajectory_id=trajectory_id, after=after, limit=limit, newest=newest
+        )
 
     def staged(self, who: Principal, trajectory_id: str) -> Sequence[tuple[int, int]]:
         """Ranges installed beyond the first gap, inclusive."""

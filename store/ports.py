@@ -330,8 +330,17 @@ class RecoveryStore(Protocol):
         ...
 
     def ledger(
-        self, tenant: str, *, trajectory_id: str | None = None, after: int = 0, limit: int = 200
-    ) -> list[LedgerRow]: ...
+        self,
+        tenant: str,
+        *,
+        trajectory_id: str | None = None,
+        after: int = 0,
+        limit: int = 200,
+        newest: bool = False,
+    ) -> list[LedgerRow]:
+        """Rows numbered above `after`, in order: the first `limit` of them, or the newest."""
+        ...
+
     def import_source(self, tenant: str, source_id: str) -> ImportSource | None: ...
     def import_by_reading(self, tenant: str, importer: str, digest: str) -> ImportSource | None: ...
     def sources_of(self, tenant: str, trajectory_id: str) -> list[ImportSource]: ...

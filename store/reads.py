@@ -231,7 +231,13 @@ class LogReader:
         return ranges
 
     def ledger(
-        self, tenant: str, *, trajectory_id: str | None = None, after: int = 0, limit: int = 200
+        self,
+        tenant: str,
+        *,
+        trajectory_id: str | None = None,
+        after: int = 0,
+        limit: int = 200,
+        newest: bool = False,
     ) -> list[LedgerRow]:
         one = "" if trajectory_id is None else "AND trajectory_id = ? "
         values = (tenant,) if trajectory_id is None else (tenant, trajectory_id)
@@ -239,10 +245,11 @@ class LogReader:
             found = connection.execute(
                 "SELECT number, tenant, trajectory_id, recorded_at, kind, code, issuer, worker, "
                 "offered_epoch, held_epoch, request_id, detail FROM ledger "
-                f"WHERE tenant = ? {one}AND number > ? ORDER BY number LIMIT ?",
+                f"WHERE tenant = ? {one}AND number > ? "
+                f"ORDER BY number {'DESC' if newest else 'ASC'} LIMIT ?",
                 (*values, after, limit),
             ).fetchall()
-        return [_ledger_row(row) for row in found]
+        return [_ledger_row(row) for row in (reversed(found) if newest else found)]
 
     def import_source(self, tenant: str, source_id: str) -> ImportSource | None:
         found = self._sources("source_id = ?", (tenant, source_id))

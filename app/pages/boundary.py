@@ -18,7 +18,14 @@ from app.presenters import log_list, payloads, state, timeline
 from app.presenters.format import count, duration, money, plural
 from app.presenters.log_list import LogList
 from app.presenters.payloads import Block, Row
-from app.presenters.standing import CannotSay, Completeness, absent_lanes, cannot_say, completeness
+from app.presenters.standing import (
+    CannotSay,
+    Completeness,
+    absent_lanes,
+    cannot_say,
+    completeness,
+    control_word,
+)
 from app.presenters.state import Changed, Graded, Section
 from app.presenters.terminal import Shown, one_line, plain
 from app.presenters.timeline import Item, OpenOperation, Ribbon
@@ -198,7 +205,11 @@ def load(
         "name": one_line(name, 200),
         "record": record,
         "view": view,
-        "control": record.control.state if place.seq else "not started",
+        "control": control_word(
+            record.control.state, head.standing, at_end=place.seq == head.sequence_number
+        )
+        if place.seq
+        else "not started",
         "marks": _marks(grades),
         "facts": _facts(reads),
         "complete": completeness(
@@ -321,7 +332,8 @@ def _later(reads: _Reads, end: TrajectoryRecord | None) -> str:
     if end is None:
         return said
     if end.control.state != reads.view.record.control.state:
-        said += f", then {end.control.state}"
+        ended = control_word(end.control.state, reads.head.standing, at_end=True)
+        said += f", then {ended}"
     here, there = reads.view.record.operations, end.operations
     settled = sum(
         1
@@ -523,7 +535,17 @@ def _state_tab(reads: _Reads, grades: Mapping[str, Graded]) -> dict[str, object]
     if place.seq:
         changes, _ = changes_between(reads, place.seq - 1, place.seq)
     found: dict[str, object] = {
-        "sections": state.sections(record, changes, grades, only_changed=not place.all)
+        "sections": state.sections(
+            record,
+            changes,
+            grades,
+            only_changed=not place.all,
+            control=control_word(
+                record.control.state,
+                reads.head.standing,
+                at_end=place.seq == reads.head.sequence_number,
+            ),
+        )
     }
     if place.vs is None:
         return found
@@ -564,7 +586,11 @@ def _evidence_tab(reads: _Reads, verified: tuple[str, tuple[str, ...]] | None) -
             payload_length=event.payload_length,
             blobs=blobs,
             blobs_left_out=max(0, len(refs) - REFS_SHOWN),
-            ledger=tuple(runtime.ledger(who, trajectory_id=place.trajectory_id, limit=LEDGER_ROWS)),
+            ledger=tuple(
+                runtime.ledger(
+                    who, trajectory_id=place.trajectory_id, limit=LEDGER_ROWS, newest=True
+                )
+            ),
             sources=tuple(runtime.sources(who, place.trajectory_id)),
             original=original,
             excerpt=excerpt,

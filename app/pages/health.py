@@ -107,7 +107,7 @@ def health(request: Request, who: ReaderDep, runtime: RuntimeDep, parts: PartsDe
         summary = runtime.summary(who, head.trajectory_id)
         as_of = summary.get("as_of_sequence") if summary else 0
         behind += head.sequence_number - (as_of if isinstance(as_of, int) else 0)
-    ledger = runtime.ledger(who, limit=1000)
+    ledger = runtime.ledger(who, limit=1000, newest=True)
     page = HealthPage(
         title="Health",
         now=runtime.clock(),

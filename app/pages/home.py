@@ -12,6 +12,7 @@ from app import links, render
 from app.deps import PartsDep, ReaderDep, RuntimeDep
 from app.presenters.format import count, size
 from app.presenters.formats import FORMATS, Format
+from app.presenters.standing import control_word
 from app.presenters.summaries import TrajectoryRow, row
 from app.render import Page
 
@@ -76,10 +77,12 @@ def home(request: Request, who: ReaderDep, runtime: RuntimeDep, parts: PartsDep)
             ),
         )
     counted = runtime.projections.count_summaries
-    doubt = counted(who.tenant, {"unsettled__ge": 1, "standing": ["gated", "reported"]})
+    open_ = counted(who.tenant, {"unsettled__ge": 1, "standing": ["gated", "reported"]})
     unknown = counted(who.tenant, {"unsettled__ge": 1, "standing": ["imported", "replica"]})
     failed = counted(who.tenant, {"status": "FAILED"})
-    incidents = sum(1 for entry in runtime.ledger(who, limit=200) if entry.kind == "incident")
+    incidents = sum(
+        1 for entry in runtime.ledger(who, limit=1000, newest=True) if entry.kind == "incident"
+    )
     blocked = counted(who.tenant, {"blocked__ge": 1})
     attention = [
         Attention(
@@ -90,10 +93,10 @@ def home(request: Request, who: ReaderDep, runtime: RuntimeDep, parts: PartsDep)
             links.health(),
         ),
         Attention(
-            doubt,
-            "in_doubt",
+            open_,
+            "open",
             "trajectories with unsettled operations",
-            "an intent without outcome evidence; open one to see which",
+            "an operation without outcome evidence; open one to see which, and how it is graded",
             links.trajectories(unsettled="1"),
         ),
         Attention(
@@ -121,8 +124,18 @@ def home(request: Request, who: ReaderDep, runtime: RuntimeDep, parts: PartsDep)
     store, stats = runtime.facts(), runtime.stats()
     blobs, blob_bytes = runtime.blob_totals()
     states = [
-        (status, counted(who.tenant, {"status": status}))
-        for status in ("RUNNING", "PAUSED", "AWAITING_APPROVAL", "COMPLETED", "FAILED", "CANCELLED")
+        ("RUNNING", counted(who.tenant, {"status": "RUNNING", "standing": ["gated", "reported"]})),
+        *(
+            (status, counted(who.tenant, {"status": status}))
+            for status in ("PAUSED", "AWAITING_APPROVAL", "COMPLETED", "FAILED", "CANCELLED")
+        ),
+        *(
+            (
+                control_word("RUNNING", standing, at_end=True),
+                counted(who.tenant, {"status": "RUNNING", "standing": standing}),
+            )
+            for standing in ("imported", "replica")
+        ),
     ]
     page = OverviewPage(
         title="Overview",

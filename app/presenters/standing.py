@@ -24,6 +24,16 @@ def completeness(head: Head, staged: Sequence[tuple[int, int]]) -> Completeness:
     return Completeness("established" if claim.proves_absence else "unknown", claim.text)
 
 
+def control_word(state: str, standing: str, *, at_end: bool) -> str:
+    """A control state in words. RUNNING is what a log says that has recorded no end; of a file or
+    copy it would claim that something runs."""
+    if state != "RUNNING" or standing in ("gated", "reported"):
+        return state
+    if not at_end:
+        return "no end so far"
+    return "no end recorded" if standing == "imported" else "no end in this copy"
+
+
 #: (capability, what it is called, what each word short of `recorded` means for a reader)
 _SAYS: tuple[tuple[str, str, dict[str, str]], ...] = (
     (

@@ -100,11 +100,13 @@ def sections(
     grades: Mapping[str, Graded],
     *,
     only_changed: bool,
+    control: str = "",
 ) -> tuple[Section, ...]:
-    """The record's slices in reading order; `only_changed` leaves out untouched ones."""
+    """The record's slices in reading order; `only_changed` leaves out untouched ones. `control`
+    says its control state, where the state's own word would claim too much."""
     seen = _Changes(changes)
     made = (
-        _control(record, seen),
+        _control(record, seen, control or record.control.state),
         _ownership(record, seen),
         _progress(record, seen),
         _workspace(record, seen),
@@ -168,10 +170,10 @@ def _section(name: str, lines: Sequence[StateLine], note: str = "") -> Section:
     return Section(name, tuple(lines), any(line.tone for line in lines), note)
 
 
-def _control(r: TrajectoryRecord, seen: _Changes) -> Section:
+def _control(r: TrajectoryRecord, seen: _Changes, said: str) -> Section:
     c = r.control
     values = [
-        _value(seen, "control.state", "state", c.state),
+        _value(seen, "control.state", "state", said),
         _value(seen, "control.control_epoch", "control_epoch", c.control_epoch),
         _value(seen, "control.record_version", "record_version", c.record_version),
     ]

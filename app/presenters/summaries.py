@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from app import links
 from app.presenters.format import count, duration, money
+from app.presenters.standing import control_word
 from app.presenters.terminal import one_line
 
 
@@ -32,7 +33,8 @@ class TrajectoryRow:
     unsettled: int
     operations: int
     grade: str
-    """How unsettled operations of this standing are called in a list: in_doubt or unknown."""
+    """What all unsettled operations of this standing are: unknown; empty where it takes the
+    record to say which are in doubt and which in flight."""
     tokens: str | None
     cost: str | None
     duration: str | None
@@ -61,7 +63,7 @@ def row(summary: Mapping[str, object]) -> TrajectoryRow:
         source=f"imported from {one_line(str(source), 60)}" if source else standing,
         standing=standing,
         model=one_line(str(summary["model"]), 40) if summary.get("model") else None,
-        status=str(summary.get("status") or "unknown"),
+        status=control_word(str(summary.get("status") or "unknown"), standing, at_end=True),
         detail=one_line(str(summary["exit_detail"]), 40) if summary.get("exit_detail") else None,
         step=count(step),
         high_water=count(high),
@@ -69,7 +71,7 @@ def row(summary: Mapping[str, object]) -> TrajectoryRow:
         generation=count(generation) if generation or not imported else None,
         unsettled=_whole(summary, "unsettled") or 0,
         operations=_whole(summary, "operations") or 0,
-        grade="unknown" if imported else "in_doubt",
+        grade="unknown" if imported else "",
         tokens=_tokens(summary),
         cost=_money(summary),
         duration=duration(ended - started)

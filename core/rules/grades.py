@@ -6,6 +6,7 @@ INVARIANTS
 2. `established` needs adequate evidence that nothing adequate disagrees with.
 3. `not_dispatched` needs a gate's word that the attempt was not sent, in a gated trajectory.
 4. An imported or installed prefix proves no absence: what is unsettled in it is `unknown`.
+5. An intent that its source does not write ahead is a proposal, whatever it calls itself (STD-2).
 """
 
 from __future__ import annotations
@@ -162,11 +163,15 @@ def _attempt(
             f"Event {last.sequence_number} says {last.status.replace('_', ' ')}, "
             + ("on evidence that settles nothing." if settling else "which settles nothing."),
         )
-    if operation.kind == "proposal":
+    ahead = standing == "gated" or record.scope.capabilities.intents == "written_ahead"
+    if operation.kind == "proposal" or not ahead:
         return Grade(
             "unknown",
             None,
-            "A proposal: the source records what was asked for, not that it was sent.",
+            "A proposal: the source records what was asked for, not that it was sent."
+            if operation.kind == "proposal"
+            else "Its runtime does not write intents ahead of their effect, so this one counts as "
+            "a proposal: what was asked for, not that it was sent.",
         )
     newest, sent_under = record.ownership.owner_epoch, attempt.owner_epoch
     if newest > sent_under:

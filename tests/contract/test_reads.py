@@ -274,6 +274,8 @@ def test_ledger_pages_by_number(world: SqliteWorld) -> None:
     rows = world.store.ledger(TENANT)
     assert [row.number for row in rows] == sorted({row.number for row in rows})
     assert world.store.ledger(TENANT, after=rows[1].number, limit=2) == rows[2:4]
+    assert world.store.ledger(TENANT, limit=2, newest=True) == rows[-2:]
+    assert world.store.ledger(TENANT, after=rows[-2].number, newest=True) == rows[-1:]
     assert world.store.ledger(TENANT, trajectory_id="other") == []
 
 

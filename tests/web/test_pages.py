@@ -7,12 +7,18 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from app.paths import STATIC, TEMPLATES
+from core.errors import Fenced
+from core.events.envelope import Event, NewEvent, chain_start, event_digest
 from core.events.task import TaskStarted
 from core.limits import DISPLAY_CHARS_MAX, PAGE_ROWS_MAX
 from ingest import demo
+from runtime.service import Runtime
+from store.ports import InstallCommand
+from store.verify import chain_after
 from tests.web import pages_world
 from tests.web.pages_world import HOSTILE, WHO, Elements, World, assert_inert, hostile_payloads
 
@@ -135,6 +141,61 @@ def test_an_import_never_claims_what_its_source_does_not_say(full: World) -> Non
     page = full.get("/trajectories?standing=imported", part="list")
     assert "unknown: the source records no generations" in page
     assert "in doubt" not in page
+
+
+def test_nothing_runs_in_a_file_or_copy_that_records_no_end(tmp_path: Path) -> None:
+    with pages_world.world(tmp_path / "data") as world:
+        pages_world.write(world, "file", hostile_payloads()[:3])
+        runtime = world.parts.runtime
+        task = TaskStarted(title="here", standing="reported")
+        runtime.create(WHO, request_id="r", standing="reported", task=task, trajectory_id="here")
+        copied = tuple(rechained(runtime, "here"))
+        runtime.store.install(InstallCommand("local", "copy", copied)).result()
+        assert world.parts.projector is not None
+        world.parts.projector.catch_up()
+        for name, head, before in (
+            ("file", "no end recorded", "no end so far"),
+            ("copy", "no end in this copy", None),
+        ):
+            end = runtime.head(WHO, name).sequence_number
+            page = world.get(f"/t/{name}/@{end}?tab=state&all=1")
+            assert "RUNNING" not in page and head in page
+            if before is not None:
+                assert before in world.get(f"/t/{name}/@1")
+        listed = world.get("/trajectories", part="list")
+        assert "no end recorded" in listed and "no end in this copy" in listed
+        assert listed.count(">RUNNING<") == 1
+        assert "RUNNING" in world.get("/t/here/@1?tab=state&all=1")
+        overview = world.get("/")
+        assert "no end recorded" in overview and "no end in this copy" in overview
+
+
+def rechained(runtime: Runtime, name: str) -> list[Event]:
+    """The log of `name` as that of a trajectory `copy`, with digests and chain of its own."""
+    chain, made = chain_start("copy"), []
+    for one in runtime.events(WHO, name):
+        moved = msgspec.structs.replace(
+            one, trajectory_id="copy", digest=event_digest("copy", one.stated())
+        )
+        chain = chain_after(chain, moved)
+        made.append(msgspec.structs.replace(moved, chain=chain))
+    return made
+
+
+def test_the_newest_refusals_are_shown_and_all_of_them_led_to(tmp_path: Path) -> None:
+    with pages_world.world(tmp_path / "data") as world:
+        runtime = world.parts.runtime
+        task = TaskStarted(title="here", standing="reported")
+        runtime.create(WHO, request_id="r", standing="reported", task=task, trajectory_id="here")
+        note = NewEvent("x", "note.x", 1, payload=b"{}")
+        for number in range(25):
+            late = runtime.append(
+                WHO, "here", owner_epoch=3, worker=f"w{number}", request_id="a", events=[note]
+            )
+            assert isinstance(late.exception(), Fenced)
+        page = world.get("/t/here/@1?tab=evidence")
+        assert "worker w24" in page and "worker w4<" not in page
+        assert "/v1/trajectories/here/ledger" in page
 
 
 def test_large_pages_are_capped(full: World) -> None:

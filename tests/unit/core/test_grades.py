@@ -7,6 +7,7 @@ import pytest
 from core.events.control import ControlChanged
 from core.events.envelope import Issuer, Standing
 from core.events.ownership import OwnershipGranted
+from core.events.task import Capabilities, TaskStarted
 from core.events.tool import Basis, ResultStatus, ToolIntent, ToolResult
 from core.record.record import TrajectoryRecord
 from core.record.reduce import empty, fold
@@ -131,6 +132,31 @@ def test_absence_in_a_copy_proves_nothing(standing: Standing) -> None:
         assert graded(*said, standing=standing).word == "unknown"
     answered = [intent("proposal", issuer="importer"), result("succeeded", issuer="importer")]
     assert graded(*answered, standing=standing).word == "established"
+
+
+@pytest.mark.parametrize(
+    ("intents", "kind", "word"),
+    [
+        ("written_ahead", "intent", "in_flight"),
+        ("written_ahead", "proposal", "unknown"),
+        ("proposals", "intent", "unknown"),
+        ("absent", "intent", "unknown"),
+    ],
+)
+def test_an_intent_that_is_not_written_ahead_is_a_proposal(
+    intents: str, kind: str, word: str
+) -> None:
+    task = TaskStarted(
+        "T",
+        "reported",
+        Capabilities(intents=intents),  # type: ignore[arg-type]
+    )
+    begun = [Said("TaskStarted", task, issuer="service"), granted(1)]
+    for live in (LIVE, None):
+        said = [*begun, intent(kind, issuer="worker")]
+        assert graded(*said, standing="reported", sender=live).word == word
+    late = [*begun, intent(kind, issuer="worker"), result("timeout")]
+    assert graded(*late, standing="reported").word == "in_doubt"
 
 
 def test_possibly_repeated_is_said() -> None:
