@@ -205,7 +205,7 @@ def connect(settings: Settings, server: str | None, *, write: bool) -> Iterator[
             _wait(settings.data_folder, owner, end)
             continue
         break
-    if not write and not (settings.data_folder / "CURRENT").exists():
+    if not write and not any(settings.data_folder.glob("store-*.db")):
         raise NotFound(
             f"there is no data in {settings.data_folder} yet; import something, or name another "
             "folder with --data"

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
@@ -48,6 +48,8 @@ from store.writer import Writer
 
 Result = TypeVar("Result")
 FIRST_LOG = "store-000001.db"
+#: What `engine.create` leaves: one page. Everything else is written once CURRENT names the file.
+_UNUSED_BYTES = 4096
 #: A start waits this long for its first barrier; a disk slower than that serves nobody.
 _BARRIER_SECONDS = 60
 
@@ -301,10 +303,20 @@ def _assemble(
 
 
 def _current(data: Path) -> str | None:
-    """Name of the live log file; CorruptAt if CURRENT names anything but a file beside it."""
+    """Name of the live log file; None where there is none yet.
+
+    CorruptAt if CURRENT names anything but a file beside it, or is gone and a log is there.
+    """
     try:
         name = (data / "CURRENT").read_text().strip()
     except FileNotFoundError:
+        used = sorted({path.name.removesuffix("-wal") for path in _used_logs(data)})
+        if used:
+            raise CorruptAt(
+                f"{data / 'CURRENT'} is gone, and {' and '.join(used)} beside it was in use; "
+                "nothing was changed. Write the name of the newest into CURRENT, or restore the "
+                "folder from a backup"
+            ) from None
         return None
     except OSError as error:
         raise refusal_of(error, data) or error from error
@@ -314,6 +326,16 @@ def _current(data: Path) -> str | None:
             "the folder from a backup"
         )
     return name
+
+
+def _used_logs(data: Path) -> Iterator[Path]:
+    """Log files, and what is not yet in them, that hold more than an unfinished first start."""
+    for path in data.glob("store-*.db"):
+        if path.stat().st_size > _UNUSED_BYTES:
+            yield path
+    for path in data.glob("store-*.db-wal"):
+        if path.stat().st_size > 0:
+            yield path
 
 
 def _log_path(data: Path) -> Path:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import stat
 import subprocess
@@ -52,6 +53,34 @@ def test_a_first_start_makes_the_folder_and_a_second_finds_it(data: Path) -> Non
     }  # fmt: skip
     with open_store(data) as again:
         assert again.incarnation == incarnation
+
+
+@pytest.mark.parametrize("closed", [True, False])
+def test_a_log_whose_name_is_gone_is_neither_removed_nor_begun_anew(
+    world: SqliteWorld, tmp_path: Path, closed: bool
+) -> None:
+    world.owned()
+    if closed:
+        world.close()
+    source, data = world.folder / "data", tmp_path / "copy"
+    shutil.copytree(source, data, ignore=shutil.ignore_patterns("CURRENT", "*-shm"))
+    before = {path.name: path.read_bytes() for path in data.glob("store-*")}
+    for read_only in (False, True):
+        with pytest.raises(CorruptAt, match=r"CURRENT is gone, and store-000001\.db"):
+            open_store(data, read_only=read_only)
+    assert {path.name: path.read_bytes() for path in data.glob("store-*")} == before
+    shutil.copy(source / "CURRENT", data / "CURRENT")
+    with open_store(data) as opened:
+        assert [head.trajectory_id for head in opened.store.heads(TENANT)] == ["t"]
+
+
+def test_a_first_start_that_did_not_finish_is_begun_anew(data: Path) -> None:
+    data.mkdir()
+    engine.create(data / "store-000001.db")
+    (data / "store-000001.db-wal").touch()
+    with open_store(data) as opened:
+        assert opened.store.heads(TENANT) == []
+    assert (data / "CURRENT").read_text() == "store-000001.db\n"
 
 
 def test_every_connection_has_the_settings_and_is_read_back(world: SqliteWorld) -> None:
