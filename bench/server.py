@@ -1,4 +1,4 @@
-"""The product's own server as a child process on a data folder that already has its trajectories."""
+"""The product's own server as a child process, on a data folder that has its trajectories."""
 
 from __future__ import annotations
 

@@ -142,3 +142,15 @@ def test_ci_is_one_script() -> None:
     script = ROOT / ".ci" / "run"
     assert script.stat().st_mode & 0o111
     assert "STRANDLINE_TEST_REQUIRE=all" in script.read_text()
+
+
+def test_secrets_are_compared_in_constant_time() -> None:
+    source = ast.parse((ROOT / "app" / "auth.py").read_text())
+    compared = {
+        ast.unparse(side)
+        for node in ast.walk(source)
+        if isinstance(node, ast.Compare) and isinstance(node.ops[0], ast.Eq | ast.NotEq | ast.In)
+        for side in (node.left, *node.comparators)
+    }
+    assert not {name for name in compared if re.search(r"token|secret|credential|known", name)}
+    assert "hmac.compare_digest" in ast.unparse(source)
