@@ -162,6 +162,10 @@ class Projector:
             head = self._store.head(tenant, trajectory_id).sequence_number
             self.failed[tenant, trajectory_id] = (head, str(error))
             return False
+        except Exception as error:  # a defect that one log meets must not stop the others
+            head = self._store.head(tenant, trajectory_id).sequence_number
+            self.failed[tenant, trajectory_id] = (head, f"{type(error).__name__}: {error}")
+            return False
 
     # --- one trajectory --------------------------------------------------------------------------
 

@@ -261,6 +261,10 @@ class SqliteProjections:
                 if connection.in_transaction:
                     connection.execute("ROLLBACK")
                 self._heal(error)
+            except BaseException:
+                if connection.in_transaction:
+                    connection.execute("ROLLBACK")
+                raise
 
     def _heal(self, error: sqlite_driver.DatabaseError) -> None:
         """Make a damaged file anew; anything else that is not just space or time is a defect."""

@@ -1,7 +1,8 @@
 """Slice: consumption, outstanding reservations and reserves, per resource (BUD-1 to BUD-4).
 
 INVARIANTS
-1. `outstanding` of an account is the sum over its open reservations, spilled ones included.
+1. `outstanding` of an account is the sum over its open reservations, spilled ones included;
+   sums are held at 2^53-1, which no honest account reaches (ENV-4).
 2. Usage is recorded whole, above its bound too; what exceeds the bound is `overrun` (BUD-2).
 3. Only reported usage releases a bound: a resource that a settlement does not name stays
    reserved, also in a final one (BUD-3).
@@ -125,8 +126,9 @@ def budget_reserved(draft: Draft, event: Event, payload: BudgetReserved) -> None
     for charge in payload.bounds:
         key = _account_key(budget, charge.resource, charge.unit)
         if key is not None:
-            bounds[key] = bounds.get(key, 0) + charge.amount
-            budget.accounts[key].outstanding += charge.amount
+            bounds[key] = cut.total(bounds.get(key, 0) + charge.amount)
+            account = budget.accounts[key]
+            account.outstanding = cut.total(account.outstanding + charge.amount)
     reservation = Reservation(
         event.event_id,
         event.sequence_number,
@@ -160,7 +162,7 @@ def budget_settled(draft: Draft, event: Event, payload: BudgetSettled) -> None:
         amount = actual.amount
         if payload.reporting == "cumulative":
             amount = _since_last(draft, f"{payload.meter}|{scope}|{key}", amount, event)
-        account.consumed += amount
+        account.consumed = cut.total(account.consumed + amount)
         if key in bounds:
             _release(account, bounds, key, amount, payload.final)
     settled = payload.final
@@ -187,7 +189,9 @@ def _keep_rest(
     for charge in payload.unresolved:
         key = _account_key(budget, charge.resource, charge.unit)
         if key is not None:
-            budget.accounts[key].outstanding += charge.amount - bounds.get(key, 0)
+            account = budget.accounts[key]
+            owed_more = charge.amount - bounds.get(key, 0)
+            account.outstanding = cut.total(account.outstanding + owed_more)
             bounds[key] = charge.amount
     owed = {key: amount for key, amount in bounds.items() if amount}
     rest = Reservation(
@@ -226,9 +230,9 @@ def _release(
     account: AccountDraft, bounds: dict[str, int], key: str, amount: int, final: bool
 ) -> None:
     bound = bounds[key]
-    account.overrun += max(0, amount - bound)
+    account.overrun = cut.total(account.overrun + max(0, amount - bound))
     left = 0 if final else max(0, bound - max(0, amount))
-    account.outstanding -= bound - left
+    account.outstanding = cut.total(account.outstanding - (bound - left))
     bounds[key] = left
 
 

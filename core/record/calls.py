@@ -190,7 +190,7 @@ def _count_tokens(calls: CallsDraft, usage: lean.Usage | None) -> None:
     if usage is None:
         calls.unreported += 1
         return
-    calls.input += usage.input or 0
-    calls.output += usage.output or 0
-    calls.cache_read += usage.cache_read or 0
-    calls.cache_write += usage.cache_write or 0
+    calls.input = cut.total(calls.input + (usage.input or 0))
+    calls.output = cut.total(calls.output + (usage.output or 0))
+    calls.cache_read = cut.total(calls.cache_read + (usage.cache_read or 0))
+    calls.cache_write = cut.total(calls.cache_write + (usage.cache_write or 0))

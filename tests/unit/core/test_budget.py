@@ -4,11 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
+
+from core.canonical import canonical
 from core.events.admission import Actual, BudgetReserved, BudgetSettled
 from core.events.control import ControlChanged
-from core.events.fields import Charge, Limit
+from core.events.fields import Charge, Limit, Usage
 from core.events.model_call import ContextBuilt, ModelReplied
 from core.events.task import TaskStarted
+from core.limits import INTEGER_MAX
+from core.record.archive import Segments
 from core.record.record import Account, TrajectoryRecord
 from core.record.reduce import empty, fold
 from tests.strategies import Said, store
@@ -40,6 +45,26 @@ def settle(*actual: Actual, **more: Any) -> Said:
 
 def account(*said: Said) -> Account:
     return record_of(*said).budget.accounts["usd"]
+
+
+def test_sums_stay_integers_that_every_reader_takes() -> None:
+    most = INTEGER_MAX
+    usage = Usage(input=most, output=most, cache_read=most, cache_write=most)
+    said: list[Said] = []
+    for number in range(130):
+        ids = {"invocation_id": f"inv-{number}"}
+        said += [
+            reserve(usd(most), usd(most), **ids),
+            Said("ModelReplied", ModelReplied("completed", usage=usage), **ids),
+            settle(spent(most), spent(most, "tokens", "tokens"), final=bool(number % 2), **ids),
+        ]
+    log = store(said)
+    made = Segments({}.__getitem__)
+    whole = fold(empty("t-1"), log.pairs(), made)
+    canonical(msgspec.to_builtins(whole))
+    assert whole.calls.tokens.input == whole.budget.accounts["tokens"].consumed == most
+    half = fold(empty("t-1"), log.pairs()[:150], made)
+    assert fold(half, log.pairs()[150:], made) == whole
 
 
 def test_a_reservation_is_outstanding_until_usage_settles_it() -> None:

@@ -293,6 +293,32 @@ def test_one_trajectory_that_cannot_be_projected_does_not_stop_the_others(opened
     assert not only_there or opened.projections.summary(TENANT, good.trajectory_id) is not None
 
 
+def test_a_defect_that_one_log_meets_does_not_stop_the_others(
+    opened: Opened, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bad, good = long_log(100, 1), long_log(110, 2)
+    put = opened.projections.put_summary
+
+    def planted(tenant: str, name: str, number: int, summary: dict[str, object]) -> None:
+        wrong = {"cost_nano_usd": 2**64} if name == bad.trajectory_id else {}
+        put(tenant, name, number, summary | wrong)
+
+    monkeypatch.setattr(opened.projections, "put_summary", planted)
+    projector = Projector(opened.store, opened.blobs, opened.projections)
+    projector.start()
+    try:
+        install(opened, bad)
+        install(opened, good)
+        end = time.monotonic() + 20
+        while opened.projections.summary(TENANT, good.trajectory_id) is None:
+            assert time.monotonic() < end
+            time.sleep(0.02)
+    finally:
+        projector.close()
+    head, why = projector.failed[TENANT, bad.trajectory_id]
+    assert (head, "OverflowError" in why) == (100, True)
+
+
 def test_a_projector_stopped_anywhere_goes_on_where_it_was(opened: Opened) -> None:
     log = long_log(900)
     install(opened, log)
