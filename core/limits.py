@@ -27,8 +27,11 @@ BLOB_BYTES_MAX = 64 * MIB
 IMPORT_BYTES_MAX = 512 * MIB
 #: One value (a line of a log format, a whole document) an importer will hold in memory.
 IMPORT_VALUE_BYTES_MAX = 64 * MIB
-#: Files in one import request of the page, and entries read from one folder by the command.
+#: Files in one import request of the API, and entries read from one folder by the command.
 IMPORT_FILES_MAX = 10_000
+#: Files dropped on the Import page at once: their reports make one page. A folder of more goes in
+#: by the command.
+IMPORT_PAGE_FILES_MAX = 500
 #: A body that has not arrived by then is answered 408.
 BODY_SECONDS_MAX = 20.0
 #: Long enough for 512 MiB over a 20 MB/s link, with room.
@@ -100,3 +103,4 @@ assert ARCHIVE_LAG_EVENTS < SEGMENT_EVENTS
 # A dispute has at least two adequate results, and the newest result is always kept.
 assert EVIDENCE_PER_ATTEMPT_MAX >= 4
 assert PAGE_ROWS <= PAGE_ROWS_MAX
+assert IMPORT_PAGE_FILES_MAX <= IMPORT_FILES_MAX

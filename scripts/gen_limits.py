@@ -55,7 +55,9 @@ def shown(name: str, value: object) -> str:
             if value % limits.MIB == 0
             else (value // limits.KIB, "KiB")
         )
-        return f"{whole} {unit}"
+        # Pages count in powers of ten, as file managers do.
+        also = f" ({round(value / 1e6)} MB on pages)" if value >= 16 * limits.MIB else ""
+        return f"{whole} {unit}{also}"
     unit = " s" if "SECONDS" in name and "PER_SECOND" not in name else ""
     return f"{value:,}{unit}" if isinstance(value, int) else f"{value}{unit}"
 

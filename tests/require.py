@@ -69,6 +69,7 @@ KNOWN: dict[str, tuple[Callable[[], Path | None], str]] = {
     "strace": (_strace, "no strace that may trace (Debian: apt-get install strace)"),
     "gcc": (lambda: _program("gcc"), "no gcc on PATH (Debian: apt-get install gcc)"),
     "fuse": (_fuse, "no usable /dev/fuse with fusermount3 (Debian: apt-get install fuse3)"),
+    "curl": (lambda: _program("curl"), "no curl on PATH (Debian: apt-get install curl)"),
     "wrk": (lambda: _program("wrk"), "no wrk on PATH (Debian: apt-get install wrk)"),
     "root": (_root, "needs root, to mount a small file system"),
     "samples": (lambda: _folder(samples()), "no samples; STRANDLINE_SAMPLES names their folder"),

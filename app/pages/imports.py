@@ -22,15 +22,13 @@ from app.presenters.formats import FORMATS, Format
 from app.presenters.reports import FileReport
 from app.render import Page
 from core.errors import InvalidInput
-from core.limits import IMPORT_BYTES_MAX, MIB
+from core.limits import IMPORT_BYTES_MAX, IMPORT_PAGE_FILES_MAX, MIB
 from core.principal import Principal
 
 router = APIRouter(include_in_schema=False)
 
 NAME_CHARS_MAX = 255
 CHUNK_BYTES = MIB
-FILES_MAX = 500
-"""Files of one upload of the page; a folder of more goes in by the command."""
 BATCHES_LISTED = 20
 #: Reports shown in full on one page; the rest is in the table, each a link away.
 REPORTS_SHOWN = 6
@@ -99,7 +97,7 @@ def _page(now: int, jobs: ImportJobs, who: Principal, job: Job | None) -> Import
         now=now,
         formats=FORMATS,
         bytes_max=IMPORT_BYTES_MAX,
-        files_max=FILES_MAX,
+        files_max=IMPORT_PAGE_FILES_MAX,
         batches=tuple(
             BatchLine(
                 links.import_job_page(other.job_id),
@@ -145,7 +143,7 @@ def batch(
 async def _receive(request: Request, folder: FilePath) -> list[ImportFile]:
     kept: list[ImportFile] = []
     try:
-        async with request.form(max_files=FILES_MAX, max_fields=8) as sent:
+        async with request.form(max_files=IMPORT_PAGE_FILES_MAX, max_fields=8) as sent:
             for part in sent.getlist("files"):
                 if isinstance(part, UploadFile) and part.filename:
                     kept.append(await run_in_threadpool(_keep, part, folder))
