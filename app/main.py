@@ -18,8 +18,8 @@ from starlette.exceptions import HTTPException
 from starlette.staticfiles import StaticFiles
 from starlette.types import Scope
 
-from app import auth, docs_pages, errors, openapi, wiring
-from app.api import blobs, bodies, events, history, imports, service, trajectories
+from app import auth, complaints, docs_pages, errors, openapi, wiring
+from app.api import blobs, events, history, imports, service, trajectories
 from app.api.append import DirectAppend
 from app.guards import Guard
 from app.jobs import ImportJobs
@@ -28,6 +28,7 @@ from app.paths import STATIC
 from app.settings import Settings
 from core.errors import StrandlineError
 from core.ids import tenant
+from store.files import refusal_of
 
 EXIT_POISONED = 70
 _WATCH_SECONDS = 0.25
@@ -124,9 +125,17 @@ def _handle_errors(app: FastAPI) -> None:
     async def ours(request: Request, error: StrandlineError) -> Response:
         return errors.respond_to(request.scope, error)
 
+    @app.exception_handler(OSError)
+    async def disk(request: Request, error: OSError) -> Response:
+        """A body that found no room on its way to the store."""
+        refused = refusal_of(error, request.app.state.parts.opened.data)
+        if refused is None:
+            raise error
+        return errors.respond_to(request.scope, refused)
+
     @app.exception_handler(RequestValidationError)
     async def schema(request: Request, error: RequestValidationError) -> Response:
-        return errors.respond_to(request.scope, bodies.invalid(error.errors()))
+        return errors.respond_to(request.scope, complaints.invalid(error.errors()))
 
     @app.exception_handler(HTTPException)
     async def http(request: Request, error: HTTPException) -> Response:

@@ -183,6 +183,8 @@ class ErrorPage(Page):
     request_id: str
     doc: str
     data: tuple[tuple[str, str], ...]
+    trajectory_id: str
+    """The trajectory it is about, which there is; empty: none."""
 
 
 NOW_TRUE = {
@@ -190,7 +192,10 @@ NOW_TRUE = {
     "unknown": "It is not known whether anything was changed; the log says.",
     "read": "Nothing was to be changed: this was a read.",
 }
-_SHOWN_APART = {"type", "title", "status", "detail", "code", "outcome", "request_id"}
+#: Said by the sentence or shown apart; `field` and `errors` are for programs.
+_SHOWN_APART = {
+    "type", "title", "status", "detail", "code", "outcome", "request_id", "field", "errors",
+}  # fmt: skip
 
 
 def error_page(scope: Scope, problem: Mapping[str, object]) -> str:
@@ -201,24 +206,37 @@ def error_page(scope: Scope, problem: Mapping[str, object]) -> str:
     page = ErrorPage(
         title=str(problem["title"]),
         status=int(str(problem["status"])),
-        detail=_sentence(str(problem["detail"])),
+        detail=_sentence(str(problem["detail"]), str(problem.get("trajectory_id", ""))),
         code=str(problem["code"]),
         outcome=outcome,
         now_true=NOW_TRUE["read" if reading else outcome],
         request_id=str(problem["request_id"]),
         doc=str(problem["type"]),
         data=tuple(
-            (name.replace("_", " "), one_line(str(value), 200))
+            (name.replace("_", " "), one_line(_words(value), 200))
             for name, value in problem.items()
             if name not in _SHOWN_APART and value is not None
         ),
+        trajectory_id=str(problem.get("trajectory_id") or ""),
     )
     return html(connection, page)
 
 
-def _sentence(text: str) -> str:
-    """A detail as a sentence: a capital first, a stop last."""
-    text = text[:1].upper() + text[1:]
+def _words(value: object) -> str:
+    """A value of a problem's data as text; never a repr."""
+    if isinstance(value, list):
+        return ", ".join(_words(item) for item in value)
+    if isinstance(value, Mapping):
+        return ", ".join(f"{key} {_words(item)}" for key, item in value.items())
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return str(value)
+
+
+def _sentence(text: str, name: str) -> str:
+    """A detail as a sentence: a capital first (an id keeps its own letters), a stop last."""
+    if not (name and text.startswith(name)):
+        text = text[:1].upper() + text[1:]
     return text if text.endswith((".", "!", "?")) else f"{text}."
 
 

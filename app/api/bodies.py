@@ -3,7 +3,8 @@
 INVARIANTS
 1. Duplicate keys, NaN, lone surrogates, integers beyond 2^53-1, deep nesting, byte order marks
    and trailing text are refused with a typed error, whatever the schema says (ENV-4).
-2. A refusal names the field and the rule; it never repeats the input.
+2. A refusal names the field, the kind given and what is expected; it never repeats the input
+   (app.complaints, core.wording).
 """
 
 from __future__ import annotations
@@ -16,18 +17,19 @@ import orjson
 from fastapi import Request
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
 
+from app import complaints
 from app.errors import HttpRefused
 from core import strictjson
 from core.canonical import DIGEST_PATTERN, canonical
-from core.errors import InvalidInput, StrandlineError
+from core.errors import InvalidInput
 from core.events import registry
 from core.events.envelope import BlobRef, NewEvent
 from core.events.fields import Payload
 from core.events.task import TaskStarted
 from core.ids import ID_PATTERN, TRAJECTORY_PATTERN
 from core.limits import EVENTS_PER_APPEND_MAX, INTEGER_MAX, REFS_MAX
+from core.wording import schema_error
 
-ERRORS_SHOWN_MAX = 20
 TYPE_CHARS_MAX = 128
 
 Body = TypeVar("Body", bound=BaseModel)
@@ -98,7 +100,7 @@ def append_body(data: bytes) -> tuple[AppendBody, tuple[NewEvent, ...]]:
     try:
         body = msgspec.convert(value, AppendBody, strict=True)
     except msgspec.ValidationError as error:
-        raise InvalidInput(str(error), field="body") from error
+        raise InvalidInput(schema_error(error, "the body"), field="body") from error
     _check_natural(body.owner_epoch, "owner_epoch")
     _check_natural(body.expected_head, "expected_head")
     if not 1 <= len(body.events) <= EVENTS_PER_APPEND_MAX:
@@ -178,23 +180,7 @@ async def read_model(request: Request, model: type[Body]) -> Body:
     try:
         return model.model_validate(value)
     except ValidationError as error:
-        raise invalid(error.errors(include_input=False, include_url=False)) from error
-
-
-def invalid(found: Any) -> StrandlineError:
-    """InvalidInput for a schema's complaints, without the values complained of."""
-    complaints = [
-        {
-            "loc": ".".join(str(part)[:64] for part in item["loc"]),
-            "rule": str(item["type"])[:64],
-            "why": str(item["msg"])[:200],
-        }
-        for item in list(found)[:ERRORS_SHOWN_MAX]
-    ]
-    first = complaints[0] if complaints else {"loc": "", "why": "not what the schema says"}
-    return InvalidInput(
-        f"{first['loc'] or 'body'}: {first['why']}", field=first["loc"], errors=complaints
-    )
+        raise complaints.invalid(error.errors(include_url=False)) from error
 
 
 def task_of(body: CreateBody) -> TaskStarted:
@@ -203,7 +189,7 @@ def task_of(body: CreateBody) -> TaskStarted:
     try:
         return msgspec.convert(stated, TaskStarted, strict=True)
     except msgspec.ValidationError as error:
-        raise InvalidInput(f"task: {error}", field="task") from error
+        raise InvalidInput(schema_error(error, "task"), field="task") from error
 
 
 def json_body(schema: dict[str, Any]) -> dict[str, Any]:

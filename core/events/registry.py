@@ -27,6 +27,7 @@ from core.events.ownership import OwnershipGranted, Resumed
 from core.events.source import Unparsed
 from core.events.task import TaskStarted
 from core.events.tool import ToolIntent, ToolResult
+from core.wording import schema_error
 
 NOTE_PREFIX = "note."
 
@@ -98,7 +99,8 @@ def decode(type_: str, schema_version: int, payload: bytes) -> Payload | dict[st
         if family is None and is_note(type_):
             return msgspec.json.decode(payload, type=dict)
     except msgspec.DecodeError as error:
-        raise InvalidInput(f"{type_}: {error}", field="payload") from error
+        why = schema_error(error, f"the payload of {type_}")
+        raise InvalidInput(why, field="payload") from error
     known = f"version {family.version}" if family else "no such type"
     raise UnknownType(
         f"{type_} version {schema_version} is not known to this program ({known})",
