@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-import orjson
-
 from app import console
 from app.presenters import format as fmt
+from app.presenters import values
 
 Wire = dict[str, Any]
-_VALUE_CHARS = 160
+_VALUE_CHARS = 240
+#: Units that are the same in every trajectory; a difference does not carry those of its accounts.
+_UNITS = {"usd": "nano_usd", "tokens": "tokens"}
 
 
 def record(trajectory_id: str, found: Wire, event: Wire | None) -> None:
@@ -24,15 +25,27 @@ def record(trajectory_id: str, found: Wire, event: Wire | None) -> None:
             f"  event {event['sequence_number']}: {console.safe(event['type'])} "
             f"by {event['issuer']}, recorded {fmt.exact(event['recorded_at'])}"
         )
+    units = _units(value)
     for name, part in value.items():
         if name in ("trajectory_id", "boundary", "archive") or part in ({}, [], None):
             continue
         if isinstance(part, dict):
             console.say(f"  {name}")
             for key, item in part.items():
-                console.say(f"    {console.safe(key)}: {_value(item)}")
+                said = _value(f"{name}.{key}", item, units)
+                if (
+                    isinstance(item, dict)
+                    and item
+                    and all(isinstance(v, dict) for v in item.values())
+                ):
+                    console.say(f"    {console.safe(key)}")
+                    for one, entity in item.items():
+                        said = _value(f"{name}.{key}.{one}", entity, units)
+                        console.say(f"      {console.safe(one)}: {said}")
+                else:
+                    console.say(f"    {console.safe(key)}: {said}")
         else:
-            console.say(f"  {name}: {_value(part)}")
+            console.say(f"  {name}: {_value(name, part, units)}")
 
 
 def difference(found: Wire) -> None:
@@ -41,15 +54,19 @@ def difference(found: Wire) -> None:
     total = int(found["difference"]["total"])
     console.say(f"{found['a']} -> {found['b']}: {fmt.plural(total, 'path')} differ")
     for change in changes:
-        console.say(
-            f"  {console.safe(change['path'])}: {_value(change['old'])} -> {_value(change['new'])}"
-        )
+        path = change["path"]
+        old, new = (_value(path, change[side], _UNITS) for side in ("old", "new"))
+        console.say(f"  {console.safe(path)}: {old} -> {new}")
     if total > len(changes):
         console.note(f"{len(changes)} of {total} shown")
 
 
-def _value(value: object) -> str:
+def _units(record: Wire) -> dict[str, str]:
+    accounts = record.get("budget", {}).get("accounts", {})
+    return {**_UNITS, **values.units_of(accounts)}
+
+
+def _value(path: str, value: object, units: dict[str, str]) -> str:
     if value is None:
         return "-"
-    text = value if isinstance(value, str) else orjson.dumps(value).decode()
-    return console.safe(text, _VALUE_CHARS)
+    return console.safe(values.readable(path, value, units), _VALUE_CHARS)

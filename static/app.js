@@ -43,6 +43,17 @@ function moveTo(seq) {
   return true;
 }
 
+/** The field that a followed link asks to be focused once it is there. */
+let focusNext = "";
+function focusField(id) {
+  const field = doc.getElementById(id);
+  if (!field) return false;
+  field.scrollIntoView({ block: "center" });
+  field.focus();
+  if (field.select) field.select();
+  return true;
+}
+
 const step = (by) => { const at = one("#at"); return at ? moveTo((wanted ?? Number(at.value)) + by) : false; };
 
 function tab(by) {
@@ -245,6 +256,7 @@ function setUp() {
   if (seen) for (const plot of doc.querySelectorAll("[data-plot]:not([data-drawn])")) seen.observe(plot);
   themeLabel();
   settle();
+  if (focusNext && focusField(focusNext)) focusNext = "";
 }
 
 doc.addEventListener("keydown", onKey);
@@ -255,9 +267,15 @@ doc.addEventListener("click", (event) => {
   else if (target.closest("[data-keys]")) one("#keys").showModal();
   else if (target.closest("[data-copy-link]")) copyLink();
   else if (target.closest("[data-copy]")) { const b = target.closest("[data-copy]"); copy(b.dataset.copy, b); }
-  else if (target.closest("[data-focus]")) { event.preventDefault(); const box = one("#search"); if (box) { box.scrollIntoView({ block: "center" }); box.focus(); } }
   else ribbonClick(event);
 });
+// Before htmx sees the click: a field that is there is focused, and the link not followed.
+doc.addEventListener("click", (event) => {
+  const link = event.target instanceof Element && event.target.closest("[data-focus]");
+  if (!link) return;
+  if (focusField(link.dataset.focus)) { event.preventDefault(); event.stopPropagation(); }
+  else focusNext = link.dataset.focus;
+}, true);
 doc.addEventListener("pointerover", (event) => {
   const time = event.target instanceof Element && event.target.closest("time[datetime]");
   if (time && !time.dataset.local) {

@@ -8,13 +8,14 @@ INVARIANTS
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import ClassVar
 
 from app.pages import reading
 from app.pages.place import Place
-from app.presenters import log_list, payloads, state, timeline
+from app.presenters import log_list, payloads, state, timeline, values
 from app.presenters.format import count, duration, money, plural
 from app.presenters.log_list import LogList
 from app.presenters.payloads import Block, Row
@@ -25,17 +26,19 @@ from app.presenters.standing import (
     cannot_say,
     completeness,
     control_word,
+    cost_doubt,
 )
-from app.presenters.state import Changed, Graded, Section
+from app.presenters.state import Changed, Graded, Owed, Section
 from app.presenters.terminal import Shown, one_line, plain
 from app.presenters.timeline import Item, OpenOperation, Ribbon
 from app.render import Page
 from core.canonical import digest_text
-from core.errors import InvalidInput, NotFound, NotReconstructed, StrandlineError
+from core.errors import CorruptAt, InvalidInput, NotFound, NotReconstructed, StrandlineError
 from core.events.control import TERMINAL
 from core.events.envelope import BlobRef, Event
 from core.events.marks import CHECKPOINTS, ERRORS, MODEL_CALLS, TOOLS, Mark
 from core.principal import Principal
+from core.record.archive import rows_of
 from core.record.record import TrajectoryRecord
 from core.rules.grades import grade
 from runtime.service import Runtime
@@ -60,6 +63,7 @@ class Fact:
     name: str
     value: str
     rest: str = ""
+    title: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +115,9 @@ class Compared:
     """The difference between this boundary and another."""
 
     other: int
-    changes: tuple[Changed, ...]
+    groups: tuple[tuple[str, tuple[Changed, ...]], ...]
+    """(slice of the record, its changes), in the order of the paths."""
+    shown: int
     total: int
 
 
@@ -132,6 +138,8 @@ class BoundaryPage(Page):
     control: str
     marks: tuple[tuple[str, int], ...]
     """(grade, how many unsettled operations have it), at the boundary."""
+    undecided: int
+    """Approvals asked for and not decided."""
     facts: tuple[Fact, ...]
     complete: Completeness
     later: str
@@ -156,6 +164,9 @@ class BoundaryPage(Page):
     related: tuple[tuple[str, int, str], ...] = ()
     """Events of the same operation or call: (what, sequence number, known or later)."""
     sections: tuple[Section, ...] = ()
+    owed: tuple[Owed, ...] = ()
+    """What is unsettled or undecided here, the newest last."""
+    owed_archived: int = 0
     compared: Compared | None = None
     compare_why: str = ""
     evidence: Evidence | None = None
@@ -211,6 +222,7 @@ def load(
         if place.seq
         else "not started",
         "marks": _marks(grades),
+        "undecided": sum(1 for held in record.approvals.open.values() if held.decision is None),
         "facts": _facts(reads),
         "complete": completeness(
             head, runtime.staged(who, place.trajectory_id) if head.staged else ()
@@ -255,9 +267,17 @@ def _grades(reads: _Reads) -> dict[str, Graded]:
     for operation in record.operations.open.values():
         told = grade(operation, record, standing=head.standing, at_head=at_head)
         found[operation.operation_id] = Graded(
-            told.word, told.basis or "", told.reason, operation.unsettled
+            told.word, told.basis or "", _BARE.sub(_grouped, told.reason), operation.unsettled
         )
     return found
+
+
+#: A number in a reason, written as the page writes its numbers.
+_BARE = re.compile(r"(?<![\w.,-])\d{4,15}(?![\w-])")
+
+
+def _grouped(found: re.Match[str]) -> str:
+    return count(int(found.group()))
 
 
 def _marks(grades: Mapping[str, Graded]) -> tuple[tuple[str, int], ...]:
@@ -295,10 +315,21 @@ def _facts(reads: _Reads) -> tuple[Fact, ...]:
     known = record.calls.replied - tokens.unreported
     if known > 0:
         total = tokens.input + tokens.output + tokens.cache_read + tokens.cache_write
-        facts.append(Fact("tokens", count(total), "" if not tokens.unreported else "at least"))
+        facts.append(
+            Fact(
+                "tokens",
+                count(total),
+                "" if not tokens.unreported else "at least",
+                f"reported by replies: {count(tokens.input)} in, {count(tokens.output)} out, "
+                f"{count(tokens.cache_read)} cache read, {count(tokens.cache_write)} cache write",
+            )
+        )
     usd = record.budget.accounts.get("usd")
-    if usd is not None and usd.unit == "nano_usd":
-        facts.append(Fact("cost", money(usd.consumed)))
+    if usd is not None and usd.unit == "nano_usd" and usd.settlements:
+        doubt = cost_doubt(usd.consumed, head.standing)
+        facts.append(
+            Fact("cost", money(usd.consumed), "stated; it may be no price" if doubt else "", doubt)
+        )
     start, end = record.first_occurred_at, record.last_occurred_at
     if start is not None and end is not None and end > start:
         facts.append(Fact("after", duration(end - start)))
@@ -397,7 +428,13 @@ def _ribbon(
         head=reads.head.sequence_number,
         by=reads.place.by if not _times_why(reads) else "event",
         open_operations=[
-            OpenOperation(key, reads.view.record.operations.open[key].first_sequence, graded.word)
+            OpenOperation(
+                key,
+                reads.view.record.operations.open[key].first_sequence,
+                graded.word,
+                settled_later=end is not None
+                and not (key in end.operations.open and end.operations.open[key].unsettled),
+            )
             for key, graded in grades.items()
             if graded.unsettled
         ],
@@ -514,15 +551,17 @@ def _related(reads: _Reads, event: Event) -> tuple[tuple[str, int, str], ...]:
 
 
 def changes_between(reads: _Reads, before: int, after: int) -> tuple[tuple[Changed, ...], int]:
-    """What differs between two boundaries, by path, as JSON text; and how many paths in all."""
-    found = reads.runtime.time_travel.compare(
-        reads.who.tenant, _record(reads, before), _record(reads, after)
-    )
+    """What differs between two boundaries, by path, as text; and how many paths in all."""
+    old, new = _record(reads, before), _record(reads, after)
+    found = reads.runtime.time_travel.compare(reads.who.tenant, old, new)
+    units = values.units_of({**old.budget.accounts, **new.budget.accounts})
     changes = tuple(
         Changed(
             change.path,
             payloads.compact_json(change.old) if change.old is not None else None,
             payloads.compact_json(change.new) if change.new is not None else None,
+            values.readable(change.path, change.old, units),
+            values.readable(change.path, change.new, units),
         )
         for change in found.changes
     )
@@ -547,6 +586,12 @@ def _state_tab(reads: _Reads, grades: Mapping[str, Graded]) -> dict[str, object]
             ),
         )
     }
+    if place.all and place.vs is None:
+        found["owed"] = state.owed(record, grades)
+        held = record.approvals.spilled, record.operations.spilled_unsettled
+        found["owed_archived"] = sum(held)
+        if place.rest:
+            found["sections"] = _archived(reads)
     if place.vs is None:
         return found
     low, high = sorted((place.vs, place.seq))
@@ -554,7 +599,30 @@ def _state_tab(reads: _Reads, grades: Mapping[str, Graded]) -> dict[str, object]
         differing, total = changes_between(reads, low, high)
     except NotFound as error:
         return found | {"compare_why": str(error)}
-    return found | {"compared": Compared(place.vs, differing[: state.CHANGES_MAX], total)}
+    shown = differing[: state.CHANGES_MAX]
+    return found | {"compared": Compared(place.vs, state.grouped(shown), len(shown), total)}
+
+
+def _archived(reads: _Reads) -> tuple[Section, ...]:
+    """What is still open and lies in the archive, by segments from the newest on."""
+    record, travel = reads.view.record, reads.runtime.time_travel
+    segments = travel.segments(reads.who.tenant)
+    try:
+        seen: set[tuple[str, str]] = set()
+        found: list[object] = []
+        for ref in sorted(record.archive.segments, key=lambda ref: -ref.last_sequence):
+            if len(found) >= state.ARCHIVED_MAX:
+                break
+            for kind, key, entity in rows_of(segments.bytes_of(ref.digest)):
+                if kind not in state.OWED_KINDS or (kind, key) in seen:
+                    continue
+                seen.add((kind, key))
+                if not state.held_by_value(record, kind, key) and not state.is_done(entity):
+                    found.append(entity)
+    except (NotFound, CorruptAt) as error:
+        return state.archived_unreadable(str(error))
+    travel.give_back(reads.who.tenant, segments)
+    return state.archived(record, found)
 
 
 def _evidence_tab(reads: _Reads, verified: tuple[str, tuple[str, ...]] | None) -> dict[str, object]:

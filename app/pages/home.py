@@ -84,6 +84,7 @@ def home(request: Request, who: ReaderDep, runtime: RuntimeDep, parts: PartsDep)
         1 for entry in runtime.ledger(who, limit=1000, newest=True) if entry.kind == "incident"
     )
     blocked = counted(who.tenant, {"blocked__ge": 1})
+    waiting = counted(who.tenant, {"status": "AWAITING_APPROVAL"})
     attention = [
         Attention(
             incidents,
@@ -98,6 +99,13 @@ def home(request: Request, who: ReaderDep, runtime: RuntimeDep, parts: PartsDep)
             "trajectories with unsettled operations",
             "an operation without outcome evidence; open one to see which, and how it is graded",
             links.trajectories(unsettled="1"),
+        ),
+        Attention(
+            waiting,
+            "open",
+            "trajectories that await an approval",
+            "an action is held until somebody decides; open one to see which",
+            links.trajectories(status="AWAITING_APPROVAL"),
         ),
         Attention(
             blocked,
@@ -116,8 +124,9 @@ def home(request: Request, who: ReaderDep, runtime: RuntimeDep, parts: PartsDep)
         Attention(
             unknown,
             "unknown",
-            "imported trajectories with unanswered calls",
-            "the file holds a call and no result; whether it was sent cannot be known",
+            "imported trajectories with unsettled calls",
+            "calls whose outcome the file does not establish: no result in it, or one that says "
+            "nothing of the effect",
             links.trajectories(standing="imported", unsettled="1"),
         ),
     ]

@@ -28,6 +28,8 @@ class Place:
     """State tab: all of the record, not only what changed here."""
     vs: int | None = None
     """State tab: the boundary it is compared with."""
+    rest: bool = False
+    """State tab: what is still open and lies in the archive, too."""
     raw: bool = False
     """Event tab: the payload as JSON."""
     rows: int = ROWS
@@ -48,6 +50,7 @@ class Place:
             "by": self.by if self.by != "event" else None,
             "all": "1" if self.all else None,
             "vs": self.vs,
+            "rest": "1" if self.rest else None,
             "raw": "1" if self.raw else None,
             "rows": self.rows if self.rows != ROWS else None,
         }

@@ -39,6 +39,7 @@ def _place(
     by: AxisQuery = "event",
     all_: Annotated[Literal["0", "1"], Query(alias="all")] = "0",
     vs: NumberQuery = "",
+    rest: FlagQuery = "0",
     raw: FlagQuery = "0",
     rows: NumberQuery = "",
 ) -> Place:
@@ -50,6 +51,7 @@ def _place(
         by=by,
         all=all_ == "1",
         vs=_number(vs),
+        rest=rest == "1",
         raw=raw == "1",
         rows=ROWS_WIDE if wide else ROWS,
     )
@@ -119,7 +121,12 @@ def verify(
     place = Place(trajectory_id, seq, "evidence")
     newest = runtime.head(who, trajectory_id).sequence_number
     if seq > newest:
-        raise NotFound(f"{trajectory_id} ends at {newest}", trajectory_id=trajectory_id)
+        raise NotFound(
+            f"{trajectory_id} has no boundary {seq}; its head is {newest}",
+            trajectory_id=trajectory_id,
+            boundary=seq,
+            head=newest,
+        )
     started = runtime.clock()
     findings: list[str] = []
     reached = 0

@@ -357,7 +357,7 @@ def _reply(event: Event, p: ModelReplied, read: Reader) -> list[Block]:
 
 def _intent(event: Event, p: ToolIntent, read: Reader) -> list[Block]:
     rows = _Rows()
-    rows.add("Tool", p.tool + (f" {p.tool_version}" if p.tool_version else ""))
+    rows.add("Tool", p.tool + (f", version {p.tool_version}" if p.tool_version else ""))
     rows.add("Kind", KINDS[p.kind])
     rows.add("Not shown by the source", p.claim)
     rows.add("Input revision", p.input_revision, code=True)
@@ -536,7 +536,7 @@ def _plan(event: Event, p: PlanChanged, read: Reader) -> list[Block]:
 def _requested(event: Event, p: ApprovalRequested, read: Reader) -> list[Block]:
     rows = _Rows()
     rows.add("Approval", p.approval_id, code=True)
-    rows.add("Held action", p.tool + (f" {p.tool_version}" if p.tool_version else ""))
+    rows.add("Held action", p.tool + (f", version {p.tool_version}" if p.tool_version else ""))
     rows.digest("Arguments", p.arguments_digest)
     rows.add("Input revision", p.input_revision, code=True)
     rows.add("Policy", p.policy_version)

@@ -34,6 +34,13 @@ def control_word(state: str, standing: str, *, at_end: bool) -> str:
     return "no end recorded" if standing == "imported" else "no end in this copy"
 
 
+def cost_doubt(nano_usd: int, standing: str) -> str:
+    """Why a cost may be none, or empty. Programs write 0 for a model they know no price of."""
+    if nano_usd or standing in ("gated", "reported"):
+        return ""
+    return "the source states 0, which programs also write for a model they know no price of"
+
+
 #: (capability, what it is called, what each word short of `recorded` means for a reader)
 _SAYS: tuple[tuple[str, str, dict[str, str]], ...] = (
     (

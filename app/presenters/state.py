@@ -14,11 +14,22 @@ from dataclasses import dataclass
 from app.presenters.format import amount, count, exact, plural, short_digest
 from app.presenters.payloads import compact_json
 from app.presenters.terminal import one_line
-from core.record.record import Account, Operation, TrajectoryRecord
+from core.record.archive import APPROVAL, CALL, OPERATION, RESERVATION
+from core.record.record import (
+    Account,
+    Approval,
+    Call,
+    Operation,
+    Reservation,
+    TrajectoryRecord,
+)
 
 #: Open operations, reservations and approvals listed by value; the rest is counted.
 OPEN_MAX = 40
 CHANGES_MAX = 300
+#: Open ones read out of the archive, when asked for.
+ARCHIVED_MAX = 200
+OWED_KINDS = frozenset({APPROVAL, CALL, OPERATION, RESERVATION})
 COUNTS = "events so far"
 
 
@@ -29,6 +40,24 @@ class Changed:
     path: str
     old: str | None
     new: str | None
+    was: str = ""
+    """The old value as people read it."""
+    now: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Owed:
+    """One operation without an outcome, or one approval without a decision."""
+
+    what: str
+    name: str
+    tool: str
+    word: str
+    """The grade of an operation; `undecided` for an approval."""
+    reason: str
+    generation: int
+    worker: str
+    since: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +94,8 @@ class Section:
     lines: tuple[StateLine, ...]
     changed: bool
     note: str = ""
+    more: bool = False
+    """Older ones lie in the archive; the page leads to them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +157,7 @@ def sections(
     for section in shown:
         lines = tuple(_touched(section, line) for line in section.lines if line.tone)
         if lines:
-            kept.append(Section(section.name, lines, True, section.note))
+            kept.append(Section(section.name, lines, True, section.note, section.more))
     return tuple(kept)
 
 
@@ -166,8 +197,19 @@ def _line(seen: _Changes, values: Sequence[Value], *paths: str, depth: int = 0) 
     return StateLine(tuple(values), tone, depth)
 
 
-def _section(name: str, lines: Sequence[StateLine], note: str = "") -> Section:
-    return Section(name, tuple(lines), any(line.tone for line in lines), note)
+def _section(
+    name: str, lines: Sequence[StateLine], note: str = "", *, more: bool = False
+) -> Section:
+    return Section(name, tuple(lines), any(line.tone for line in lines), note, more)
+
+
+def _listed(held: int, spilled: int, what: str) -> str:
+    """How many of the open ones are listed, where not all are."""
+    shown, whole = min(held, OPEN_MAX), held + spilled
+    if shown == whole:
+        return ""
+    older = f"; {count(spilled)} older ones are archived" if spilled else ""
+    return f"{count(shown)} of {count(whole)} open {what} listed, the newest{older}"
 
 
 def _control(r: TrajectoryRecord, seen: _Changes, said: str) -> Section:
@@ -293,9 +335,8 @@ def _operations(r: TrajectoryRecord, seen: _Changes, grades: Mapping[str, Graded
                     False,
                 ),
             )
-    held = len(o.open) + o.spilled
-    note = f"the {OPEN_MAX} most recent of {count(held)} open ones" if held > OPEN_MAX else ""
-    return _section("operations", lines, note)
+    note = _listed(len(o.open), o.spilled, "operations")
+    return _section("operations", lines, note, more=bool(o.spilled))
 
 
 def _operation(op: Operation, seen: _Changes, grade: Graded | None) -> list[StateLine]:
@@ -304,7 +345,9 @@ def _operation(op: Operation, seen: _Changes, grade: Graded | None) -> list[Stat
     )
     word = grade.word if grade is not None else ""
     head = [
-        Value(op.operation_id, op.tool + (f" {op.tool_version}" if op.tool_version else "")),
+        Value(
+            op.operation_id, op.tool + (f", version {op.tool_version}" if op.tool_version else "")
+        ),
         Value("", op.kind),
     ]
     head.append(Value("outcome", op.outcome) if op.outcome else Value("", "no outcome evidence"))
@@ -392,7 +435,8 @@ def _calls(r: TrajectoryRecord, seen: _Changes) -> Section:
         if call.context_sequence:
             said.append(Value("context", count(call.context_sequence), seq=call.context_sequence))
         lines.append(StateLine(tuple(said), seen.tone(path), 1))
-    return _section("model calls", lines)
+    note = _listed(len(c.open), c.spilled, "calls")
+    return _section("model calls", lines, note, more=bool(c.spilled))
 
 
 def _budget(r: TrajectoryRecord, seen: _Changes) -> Section:
@@ -404,21 +448,45 @@ def _budget(r: TrajectoryRecord, seen: _Changes) -> Section:
         )
     lines = []
     for name, account in sorted(b.accounts.items()):
-        lines.append(_line(seen, _account(name, account, seen), f"budget.accounts.{name}"))
+        line = _line(seen, _account(name, account, seen), f"budget.accounts.{name}")
+        why = _tokens_apart(r, account) if name == "tokens" else ""
+        lines.append(StateLine(line.values, line.tone, line.depth, why))
     for reservation in list(b.open.values())[-OPEN_MAX:]:
-        bounds = ", ".join(
-            amount(bound, b.accounts[resource].unit if resource in b.accounts else resource)
-            for resource, bound in reservation.bounds.items()
-        )
-        said = [
-            Value("reserved", bounds),
-            Value("by", count(reservation.sequence_number), seq=reservation.sequence_number),
-        ]
-        scope = reservation.operation_id or reservation.invocation_id
-        if scope:
-            said.append(Value("for", scope))
-        lines.append(StateLine(tuple(said), seen.tone(f"budget.open.{reservation.event_id}"), 1))
-    return _section("budget", lines)
+        tone = seen.tone(f"budget.open.{reservation.event_id}")
+        lines.append(StateLine(_reservation(r, reservation), tone, 1))
+    note = _listed(len(b.open), b.spilled, "reservations")
+    return _section("budget", lines, note, more=bool(b.spilled))
+
+
+def _reservation(r: TrajectoryRecord, reservation: Reservation) -> tuple[Value, ...]:
+    accounts = r.budget.accounts
+    bounds = ", ".join(
+        amount(bound, accounts[resource].unit if resource in accounts else resource)
+        for resource, bound in reservation.bounds.items()
+    )
+    said = [
+        Value("reserved", bounds),
+        Value("by", count(reservation.sequence_number), seq=reservation.sequence_number),
+    ]
+    scope = reservation.operation_id or reservation.invocation_id
+    if scope:
+        said.append(Value("for", scope))
+    return tuple(said)
+
+
+def _tokens_apart(r: TrajectoryRecord, account: Account) -> str:
+    """Why the budget counts other tokens than the replies report."""
+    t = r.calls.tokens
+    total = t.input + t.output + t.cache_read + t.cache_write
+    if not total or total == account.consumed:
+        return ""
+    apart = total - account.consumed
+    cause = " (its cache writes)" if apart == t.cache_write else ""
+    said = "fewer" if apart > 0 else "more"
+    return (
+        f"settled by usage reports: {count(abs(apart))} {said} than the {count(total)} that "
+        f"replies report{cause}"
+    )
 
 
 def _account(name: str, account: Account, seen: _Changes) -> list[Value]:
@@ -460,7 +528,8 @@ def _approvals(r: TrajectoryRecord, seen: _Changes) -> Section:
         if approval.expires_at is not None:
             said.append(Value("expires", exact(approval.expires_at)))
         lines.append(StateLine(tuple(said), seen.tone(f"approvals.open.{approval.approval_id}"), 1))
-    return _section("approvals", lines)
+    note = _listed(len(a.open), a.spilled, "approvals")
+    return _section("approvals", lines, note, more=bool(a.spilled))
 
 
 def _plan(r: TrajectoryRecord, seen: _Changes) -> Section:
@@ -517,5 +586,122 @@ def _counts(r: TrajectoryRecord, seen: _Changes) -> Section:
         _value(seen, f"event_counts.{name}", name, number)
         for name, number in sorted(r.event_counts.items(), key=lambda pair: -pair[1])[:24]
     ]
-    note = plural(r.unparsed, "original") + " kept unread" if r.unparsed else ""
+    note = (
+        f"of {plural(r.unparsed, 'event')} only the original bytes are kept: the importer does not "
+        "know their kind, and nothing was derived from them"
+        if r.unparsed
+        else ""
+    )
     return _section(COUNTS, [_line(seen, values, "event_counts")] if values else [], note)
+
+
+# ---- what is owed, and what lies in the archive ------------------------------------------
+
+
+def owed(r: TrajectoryRecord, grades: Mapping[str, Graded]) -> tuple[Owed, ...]:
+    """Unsettled operations and undecided approvals held by value, oldest first."""
+    found = []
+    for operation in r.operations.open.values():
+        grade = grades.get(operation.operation_id)
+        if not operation.unsettled or grade is None:
+            continue
+        last = operation.attempts[-1] if operation.attempts else None
+        found.append(
+            Owed(
+                "operation",
+                operation.operation_id,
+                operation.tool,
+                grade.word,
+                grade.reason,
+                last.owner_epoch if last is not None else 0,
+                (last.worker if last is not None else None) or "",
+                last.intent_sequence if last is not None else operation.first_sequence,
+            )
+        )
+    found += [
+        Owed(
+            "approval",
+            held.approval_id,
+            held.tool,
+            "undecided",
+            f"Expires {exact(held.expires_at)}." if held.expires_at is not None else "",
+            0,
+            "",
+            held.requested_sequence,
+        )
+        for held in r.approvals.open.values()
+        if held.decision is None
+    ]
+    return tuple(sorted(found, key=lambda one: one.since)[-OPEN_MAX:])
+
+
+def grouped(changes: Sequence[Changed]) -> tuple[tuple[str, tuple[Changed, ...]], ...]:
+    """Changes by slice and table: `operations.closed`, `budget.accounts`, `progress`."""
+    groups: dict[str, list[Changed]] = {}
+    for change in changes:
+        parts = change.path.split(".")
+        groups.setdefault(".".join(parts[:2]) if len(parts) > 2 else parts[0], []).append(change)
+    return tuple((name, tuple(held)) for name, held in groups.items())
+
+
+def held_by_value(r: TrajectoryRecord, kind: str, key: str) -> bool:
+    """Whether the record itself holds this entity, so that the archive's row is an old one."""
+    tables: dict[str, Mapping[str, object]] = {
+        OPERATION: r.operations.open,
+        CALL: r.calls.open,
+        APPROVAL: r.approvals.open,
+        RESERVATION: r.budget.open,
+    }
+    recent: dict[str, Mapping[str, object]] = {
+        OPERATION: r.archive.recent.operations,
+        CALL: r.archive.recent.calls,
+        APPROVAL: r.archive.recent.approvals,
+    }
+    return key in tables[kind] or key in recent.get(kind, {})
+
+
+def is_done(entity: object) -> bool:
+    """Whether nothing is owed for an archived entity."""
+    if isinstance(entity, Reservation):
+        return entity.final
+    return not isinstance(entity, Operation | Call | Approval) or entity.closed
+
+
+def archived(r: TrajectoryRecord, found: Sequence[object]) -> tuple[Section, ...]:
+    """Sections of what is open in the archive, the newest first."""
+    named: dict[str, list[StateLine]] = {}
+    for entity in found[:ARCHIVED_MAX]:
+        if isinstance(entity, Reservation):
+            named.setdefault("reservations", []).append(StateLine(_reservation(r, entity), "", 1))
+        elif isinstance(entity, Operation):
+            values = (
+                Value(entity.operation_id, entity.tool),
+                Value("outcome", entity.outcome or "no outcome evidence"),
+                Value("since", count(entity.first_sequence), seq=entity.first_sequence),
+            )
+            named.setdefault("operations", []).append(StateLine(values, "", 1))
+        elif isinstance(entity, Call):
+            values = (
+                Value(entity.invocation_id, entity.model or "model not named"),
+                Value("charge", entity.charge),
+                Value("since", count(entity.first_sequence), seq=entity.first_sequence),
+            )
+            named.setdefault("calls", []).append(StateLine(values, "", 1))
+        elif isinstance(entity, Approval):
+            values = (
+                Value(entity.approval_id, entity.tool),
+                Value("", entity.decision or "undecided"),
+                Value("asked", count(entity.requested_sequence), seq=entity.requested_sequence),
+            )
+            named.setdefault("approvals", []).append(StateLine(values, "", 1))
+    note = f"the newest {ARCHIVED_MAX}" if len(found) >= ARCHIVED_MAX else ""
+    return tuple(
+        Section(f"archived {name}, still open", tuple(lines), False, note)
+        for name, lines in named.items()
+    )
+
+
+def archived_unreadable(why: str) -> tuple[Section, ...]:
+    """The section that says why the archive could not be read."""
+    line = StateLine((Value("", "", absent=f"cannot be read: {one_line(why, 160)}"),))
+    return (Section("archived, still open", (line,), False),)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from app import links
 from app.presenters.format import count, duration, money
-from app.presenters.standing import control_word
+from app.presenters.standing import control_word, cost_doubt
 from app.presenters.terminal import one_line
 
 
@@ -37,6 +37,8 @@ class TrajectoryRow:
     record to say which are in doubt and which in flight."""
     tokens: str | None
     cost: str | None
+    cost_doubt: str
+    """Why the cost may be none, or empty."""
     duration: str | None
     timed: bool
     """Its source states when it began."""
@@ -74,6 +76,7 @@ def row(summary: Mapping[str, object]) -> TrajectoryRow:
         grade="unknown" if imported else "",
         tokens=_tokens(summary),
         cost=_money(summary),
+        cost_doubt=cost_doubt(_whole(summary, "cost_nano_usd") or 0, standing),
         duration=duration(ended - started)
         if started is not None and ended is not None and ended >= started
         else None,

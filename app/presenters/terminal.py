@@ -104,7 +104,8 @@ class Shown:
 def plain(text: str, limit: int = DISPLAY_CHARS_MAX) -> Shown:
     """A text without colours: cut and made visible."""
     part = text[:limit]
-    return Shown((Segment(visible(part)),), len(text), len(part))
+    # A line's end is a line's end, however it is written; a lone carriage return stays visible.
+    return Shown((Segment(visible(part.replace("\r\n", "\n"))),), len(text), len(part))
 
 
 def terminal(text: str, limit: int = DISPLAY_CHARS_MAX) -> Shown:

@@ -123,6 +123,8 @@ class OpenOperation:
     operation_id: str
     since: int
     grade: str
+    settled_later: bool = False
+    """Later events settle it; the drawing says so only in the part that is later."""
 
 
 @dataclass(slots=True)
@@ -189,7 +191,7 @@ def build(
     add(Lane("control", 16, top, _control(items, axis, boundary, control_before), opt=True))
     add(Lane("model", 20, top, _points(items, axis, boundary, ("ContextBuilt", "ModelReplied"))))
     add(Lane("tools", 40, top, _tools(items, axis, boundary)))
-    open_lane, word = _open(open_operations, axis, boundary, top)
+    open_lane, word = _open(open_operations, items, axis, boundary, top)
     add(open_lane)
     if "approvals" not in absent:
         add(Lane("approvals", 16, top, _approvals(items, axis, boundary), opt=True))
@@ -484,9 +486,16 @@ def _approvals(items: Sequence[Item], axis: _Axis, boundary: int) -> tuple[Bar, 
 
 
 def _open(
-    operations: Sequence[OpenOperation], axis: _Axis, boundary: int, top: int
+    operations: Sequence[OpenOperation],
+    items: Sequence[Item],
+    axis: _Axis,
+    boundary: int,
+    top: int,
 ) -> tuple[Lane, str]:
-    """The lane of what the record cannot settle at the boundary, one open bar for all."""
+    """The lane of what the record cannot settle at the boundary, one open bar for all.
+
+    It ends at the boundary; beyond it stands, as later, how long events still leave one unsettled.
+    """
     listed = [o for o in operations if o.grade in ("in_doubt", "unknown")]
     doubt = any(o.grade == "in_doubt" for o in listed)
     name = "in doubt" if doubt or not listed else "unknown"
@@ -501,21 +510,21 @@ def _open(
         if len(listed) == 1
         else f"{len(listed)} {name}, oldest since {count(since)}"
     )
-    bar = Bar(
-        _percent(left),
-        _percent(100 - left),
-        f"b-hatch{grey}",
-        max(since, axis.first),
-        text,
-        open=since >= axis.first,
-    )
+    cursor = axis.right(boundary) if boundary >= axis.first else 0.0
+    at, css = max(since, axis.first), f"b-hatch{grey}"
+    bars = [
+        Bar(_percent(left), _percent(cursor - left), css, at, text, open=since >= axis.first),
+    ]
+    until = max(_unsettled_until(o, items, axis, boundary) for o in listed)
+    if until > cursor:
+        bars.append(Bar(_percent(cursor), _percent(until - cursor), css, at, text, later=True))
     at_left = left < 32
     return (
         Lane(
             "unsettled",
             18,
             top,
-            (bar,),
+            tuple(bars),
             label=text,
             label_css="doubt" if doubt else "unk",
             label_x=_percent(left),
@@ -523,6 +532,23 @@ def _open(
         ),
         name,
     )
+
+
+def _unsettled_until(
+    operation: OpenOperation, items: Sequence[Item], axis: _Axis, boundary: int
+) -> float:
+    """Where later events settle an operation: at the last of its results in the window, or not in
+    the window."""
+    if not operation.settled_later:
+        return 100.0
+    results = [
+        item.event.sequence_number
+        for item in items
+        if item.event.type == "ToolResult"
+        and item.event.operation_id == operation.operation_id
+        and item.event.sequence_number > boundary
+    ]
+    return axis.left(results[-1]) if results else 100.0
 
 
 def _ticks(items: Sequence[Item], axis: _Axis, by: str) -> tuple[Tick, ...]:

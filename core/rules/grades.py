@@ -184,7 +184,11 @@ def _attempt(
         return Grade("in_doubt", None, f"The lease of its generation {sent_under} is not live.")
     instant = now if now is not None else record.last_recorded_at
     if attempt.deadline_at is not None and instant is not None and instant > attempt.deadline_at:
-        return Grade("in_doubt", None, "Its deadline has passed without a conclusive result.")
+        return Grade(
+            "in_doubt",
+            None,
+            "Its deadline has passed by the store's clock without a conclusive result.",
+        )
     return Grade(
         "in_flight",
         None,

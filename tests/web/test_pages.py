@@ -11,6 +11,7 @@ import msgspec
 import pytest
 
 from app.paths import STATIC, TEMPLATES
+from app.presenters.standing import cost_doubt
 from core.errors import Fenced
 from core.events.envelope import Event, NewEvent, chain_start, event_digest
 from core.events.task import TaskStarted
@@ -381,12 +382,45 @@ def test_a_jump_that_goes_nowhere_is_shown_with_its_reason(full: World) -> None:
     assert 'aria-disabled="true" title="no later error"' in page
 
 
+def test_the_footer_moves_with_the_boundary(full: World) -> None:
+    part = full.get("/t/demo-nightly-build/@7", part="view")
+    assert "Read from the log at boundary 7;" in part
+    assert full.get("/t/demo-nightly-build/@7").count("Read from the log at boundary") == 1
+
+
+def test_what_is_unsettled_is_listed_with_its_reason_and_worker(full: World) -> None:
+    runtime = full.parts.runtime
+    head = runtime.head(WHO, "demo-nightly-build").sequence_number
+    at = next(
+        boundary
+        for boundary in range(head, 0, -25)
+        if runtime.record_at(WHO, "demo-nightly-build", boundary).record.operations.unsettled
+    )
+    page = full.get(f"/t/demo-nightly-build/@{at}?tab=state&all=1")
+    assert 'id="unsettled"' in page
+    listed = page.partition('id="unsettled"')[2].partition("</table>")[0]
+    operation = next(
+        o
+        for o in runtime.record_at(WHO, "demo-nightly-build", at).record.operations.open.values()
+        if o.unsettled
+    )
+    assert f"/@{operation.attempts[-1].intent_sequence}" in listed
+    assert operation.attempts[-1].worker and operation.attempts[-1].worker in listed
+    assert f"/@{at}?tab=state&amp;all=1#unsettled" in full.get(f"/t/demo-nightly-build/@{at}")
+
+
+def test_a_cost_of_zero_in_a_file_is_not_called_a_price(tmp_path: Path) -> None:
+    assert (
+        cost_doubt(0, "imported") and not cost_doubt(0, "gated") and not cost_doubt(1, "imported")
+    )
+
+
 # ---- compare, evidence -------------------------------------------------------------------
 
 
 def test_two_boundaries_are_compared_by_path(full: World) -> None:
     page = full.get("/t/demo-nightly-build/@500?tab=state&vs=480")
-    assert "event_counts.ContextBuilt" in page and "differ" in page
+    assert "<b>event_counts</b>" in page and "ContextBuilt" in page and "differ" in page
     assert "Nothing differs" in full.get("/t/demo-nightly-build/@500?tab=state&vs=500")
     beyond = full.get("/t/demo-nightly-build/@500?tab=state&vs=99999")
     assert "That boundary is not in this log" in beyond
@@ -489,7 +523,7 @@ def test_an_upload_from_another_site_is_refused(empty: World) -> None:
 
 def test_the_overview_says_what_to_look_at(full: World) -> None:
     page = full.get("/")
-    assert "to look at" in page and "imported trajectories with unanswered calls" in page
+    assert "to look at" in page and "imported trajectories with unsettled calls" in page
     assert "Recent trajectories" in page
     assert_inert(page)
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import msgspec
 from hypothesis import given
 
 from app.presenters import log_list, payloads, state, timeline
 from app.presenters.labels import line
 from app.presenters.state import Changed, Graded
 from core.record.difference import difference
-from core.record.record import TrajectoryRecord
+from core.record.record import Account, Budget, Reservation, TrajectoryRecord
 from core.record.reduce import empty, fold
 from tests.strategies import Log, any_log, plausible, store
 
@@ -51,6 +52,41 @@ def test_a_changed_value_stands_beside_its_old_one() -> None:
     assert values[0].key == log.events[40].type
     old = int((values[0].old or "0").replace(",", ""))
     assert int(values[0].text.replace(",", "")) == old + 1
+
+
+def test_what_cannot_be_settled_stops_at_the_boundary() -> None:
+    log = store(plausible(60, seed=3))
+    items = [timeline.Item(event, None, line(event, None)) for event in log.events]
+    open_ = timeline.OpenOperation("op-x", 10, "in_doubt", settled_later=False)
+    drawn = timeline.build(
+        items,
+        boundary=30,
+        head=60,
+        by="event",
+        open_operations=[open_],
+        control_before="RUNNING",
+        owner_before=(0, None),
+    )
+    assert drawn is not None
+    lane = next(lane for lane in drawn.lanes if lane.name == "unsettled")
+    here, later = lane.bars
+    assert (here.x, here.width, here.later) == ("15.00%", "35.00%", False)
+    assert (later.x, later.width, later.later) == ("50.00%", "50.00%", True)
+
+
+def test_what_is_open_and_not_listed_is_counted() -> None:
+    record = empty("t-1")
+    record = msgspec.structs.replace(
+        record,
+        budget=Budget(
+            accounts={"usd": Account("nano_usd")},
+            open={"e-1": Reservation("e-1", 5, {"usd": 60_000_000})},
+            spilled=81,
+        ),
+    )
+    whole = state.sections(record, (), {}, only_changed=False)
+    budget = next(section for section in whole if section.name == "budget")
+    assert budget.more and budget.note.startswith("1 of 82 open reservations listed")
 
 
 def test_what_the_source_cannot_say_is_an_absence() -> None:

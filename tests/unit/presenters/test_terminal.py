@@ -90,3 +90,7 @@ def test_fifty_megabytes_on_one_line_cost_nothing() -> None:
 def test_many_colours_are_bounded() -> None:
     shown = terminal("".join(f"\x1b[{30 + n % 8}m{n}" for n in range(5000)))
     assert len(shown.segments) <= SEGMENTS_MAX + 2
+
+
+def test_an_end_of_line_is_one_however_it_is_written() -> None:
+    assert plain("a\r\nb\rc").segments[0].text == "a\nb␍c"
