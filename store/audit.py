@@ -50,8 +50,17 @@ _FINDINGS_PER_TRAJECTORY_MAX = 100
 _DOORS: tuple[Door, ...] = get_args(Door)
 
 
-def audit(opened: Opened) -> Iterator[Finding | str]:
-    """Findings, and lines of progress between them."""
+def audit(opened: Opened, tenant: str | None = None) -> Iterator[Finding | str]:
+    """Findings, and lines of progress between them.
+
+    With a tenant: of its trajectories and of the database file, and nothing that names another's.
+    """
+    for step in _audit(opened, tenant):
+        if tenant is None or isinstance(step, str) or step.tenant in ("", tenant):
+            yield step
+
+
+def _audit(opened: Opened, tenant: str | None) -> Iterator[Finding | str]:
     with opened.connection() as connection:
         yield "checking the database file"
         yield from _database(connection)
@@ -59,7 +68,9 @@ def audit(opened: Opened) -> Iterator[Finding | str]:
             "SELECT tenant, trajectory_id, trajectory_key FROM trajectories "
             "ORDER BY tenant, trajectory_id"
         ).fetchall()
-        for _, trajectory_id, key in names:
+        for owner, trajectory_id, key in names:
+            if tenant is not None and owner != tenant:
+                continue
             yield f"checking {trajectory_id}"
             with _snapshot(connection):
                 one = _Trajectory(opened, connection, _head_of(connection, key), key)

@@ -125,6 +125,8 @@ class SqliteRecoveryStore(LogReader):
         if event.trajectory_id != command.trajectory_id:
             raise InvalidInput("an installed event belongs to another trajectory", field="events")
         check_numbers(event)
+        if event.payload == b"":
+            raise InvalidInput("a payload is JSON and never empty", field="payload")
         payload = event.payload
         if payload is None and event.payload_ref is not None:
             payload = self._payload(command.tenant, event.payload_ref.digest)
@@ -205,9 +207,15 @@ def check_numbers(event: Event) -> None:
     ):
         if not 0 <= getattr(event, name) <= INTEGER_MAX:
             raise InvalidInput(f"{name} is an integer from 0 to 2^53-1", field=name)
+    for name in ("occurred_at", "step"):
+        value = getattr(event, name)
+        if value is not None and not 0 <= value <= INTEGER_MAX:
+            raise InvalidInput(f"{name} is an integer from 0 to 2^53-1", field=name)
     check_id(event.event_id, "event_id")
-    if event.worker is not None:
-        check_id(event.worker, "worker")
+    for name in ("worker", "operation_id", "attempt_id", "invocation_id"):
+        value = getattr(event, name)
+        if value is not None:
+            check_id(value, name)
 
 
 def _check_place(event: Prepared, trajectory_id: str) -> None:

@@ -1,4 +1,9 @@
-"""Rows of the event table to events and back, in the order of one column list."""
+"""Rows of the event table to events and back, in the order of one column list.
+
+Deliberate oddity: values are bound as bytearray instead of bytes, and an absent value as an empty
+one that the statement turns into NULL. The driver looks for an adapter of every bytes and every
+None it binds, which for an event took as long as storing it.
+"""
 
 from __future__ import annotations
 
@@ -54,6 +59,13 @@ SELECT_FOLD = (
     "invocation_id FROM events"
 )
 
+#: What stands for NULL in a column that may be absent; no value of it is ever that.
+ABSENT_NUMBER, ABSENT_TEXT, ABSENT_BYTES = -1, "", bytearray()
+_ABSENT = dict.fromkeys(("occurred_at", "step"), "-1")
+_ABSENT |= dict.fromkeys(("worker", "operation_id", "attempt_id", "invocation_id"), "''")
+_ABSENT |= dict.fromkeys(("payload", "payload_ref", "refs", "binding"), "x''")
+MARKS = ", ".join(f"NULLIF(?, {_ABSENT[name]})" if name in _ABSENT else "?" for name in COLUMNS)
+
 _REF = msgspec.json.Decoder(BlobRef)
 _REFS = msgspec.json.Decoder(tuple[BlobRef, ...])
 _encode = msgspec.json.encode
@@ -61,7 +73,7 @@ _INT_MAX = 2**63 - 1
 
 
 def stated(source: Prepared | Piece) -> tuple[object, ...]:
-    """The STATED part of a row.
+    """The STATED part of a row, as it is bound.
 
     InvalidInput for what no database could hold, so that it is refused before it joins a group.
     """
@@ -77,19 +89,19 @@ def stated(source: Prepared | Piece) -> tuple[object, ...]:
         event.event_id,
         event.type,
         event.schema_version,
-        digest,
-        payload_digest,
+        bytearray(digest),
+        bytearray(payload_digest),
         payload_length,
-        event.payload,
-        _encode(event.payload_ref) if event.payload_ref is not None else None,
-        event.occurred_at,
-        event.step,
-        event.operation_id,
-        event.attempt_id,
-        event.invocation_id,
-        _encode(event.refs) if event.refs else None,
+        bytearray(event.payload) if event.payload is not None else ABSENT_BYTES,
+        bytearray(_encode(event.payload_ref)) if event.payload_ref is not None else ABSENT_BYTES,
+        event.occurred_at if event.occurred_at is not None else ABSENT_NUMBER,
+        event.step if event.step is not None else ABSENT_NUMBER,
+        event.operation_id or ABSENT_TEXT,
+        event.attempt_id or ABSENT_TEXT,
+        event.invocation_id or ABSENT_TEXT,
+        bytearray(_encode(event.refs)) if event.refs else ABSENT_BYTES,
         source.mark,
-        source.binding,
+        bytearray(source.binding) if source.binding is not None else ABSENT_BYTES,
     )
     for value in row:
         if type(value) is str:
@@ -118,11 +130,11 @@ def full(row: NewRow) -> tuple[object, ...]:
         row.recorded_at,
         row.issuer,
         row.owner_epoch,
-        row.worker,
+        row.worker or ABSENT_TEXT,
         row.control_epoch,
         row.record_version,
         row.reducer_version,
-        row.chain,
+        bytearray(row.chain),
         *body,  # type: ignore[misc]
     )
 

@@ -79,7 +79,8 @@ _NAME = "tenant, trajectory_id"
 _HEAD = _replacing(
     "trajectories", HEAD_COLUMNS, _NAME, f"{_NAME}, trajectory_key, standing, created_at"
 )
-_EVENT = _statement("events", ", ".join(rows.COLUMNS))
+_HEAD = (_HEAD[0], _HEAD[1].replace("?, " * 9 + "?, ", "?, " * 9 + "NULLIF(?, ''), "), _HEAD[2])
+_EVENT = (f"INSERT INTO events ({', '.join(rows.COLUMNS)}) VALUES ", f"({rows.MARKS})", "")
 _BLOCK = _statement(
     "blocks", "tenant, trajectory_key, block, mark_set, step_min, step_max, marks, steps"
 )
@@ -344,7 +345,7 @@ class Transactor:
 
     def _write(self, writes: Writes, now: Instant) -> None:
         if writes.heads:
-            self._insert(_HEAD, [msgspec.structs.astuple(head) for head in writes.heads.values()])
+            self._insert(_HEAD, [_head_row(head) for head in writes.heads.values()])
         if writes.events:
             self._insert(_EVENT, [rows.full(row) for row in writes.events])
             self._close_blocks(writes.events)
@@ -404,6 +405,11 @@ class Transactor:
             heads.move_to_end(name)
         while len(heads) > HEADS_CACHED_MAX:
             heads.popitem(last=False)
+
+
+def _head_row(head: HeadState) -> tuple[object, ...]:
+    row = msgspec.structs.astuple(head)
+    return (*row[:6], bytearray(head.chain), *row[7:9], head.worker or "", *row[10:])
 
 
 def _staged_row(tenant: str, key: int, piece: Piece) -> tuple[object, ...]:

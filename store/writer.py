@@ -384,17 +384,19 @@ class Writer:
 
     def _fail(self, group: Sequence[Entry], error: Exception) -> None:
         for entry in group:
-            self._count_refused(error)
             # Each caller raises an error of its own: a shared one would collect their tracebacks.
             own = (
                 type(error)(str(error), **error.data)
                 if isinstance(error, StrandlineError)
                 else error
             )
+            self._count_refused(own)
             settle_error(entry.future, own)
 
     def _count_refused(self, error: Exception) -> None:
         code = getattr(error, "code", "error")
+        if isinstance(error, StrandlineError):
+            error.counted = True
         self._refused[code] = self._refused.get(code, 0) + 1
 
     def _stopped(self) -> StoreStopped:

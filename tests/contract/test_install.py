@@ -222,6 +222,25 @@ def test_a_changed_statement_breaks_the_digest(
     assert error.data["sequence_number"] == 5
 
 
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("occurred_at", -1),
+        ("step", -1),
+        ("worker", ""),
+        ("operation_id", ""),
+        ("payload", b""),
+        ("sequence_number", 0),
+        ("recorded_at", 2**60),
+    ],
+)
+def test_a_value_that_no_store_writes_is_refused(
+    world: SqliteWorld, origin: tuple[Event, ...], field: str, value: object
+) -> None:
+    bad = msgspec.structs.replace(origin[4], **{field: value})
+    assert isinstance(world.refused(install(world, [bad])), InvalidInput)
+
+
 def test_only_a_replica_takes_an_install(world: SqliteWorld, origin: tuple[Event, ...]) -> None:
     world.create()
     assert isinstance(world.refused(install(world, origin)), NotAllowed)
