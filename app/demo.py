@@ -43,6 +43,10 @@ def folder() -> Path:
 
 
 def _seed(chosen: Settings) -> None:
+    """The made-up day first, under its own clock; what is imported now, under the real one."""
+    clock = seeds.Clock()
+    with wiring.open_simulated(chosen, clock) as opened:
+        seeds.generate(opened.store, chosen.tenant, clock=clock, note=console.note)
     parts = wiring.open_parts(chosen, follow=False)
     try:
         seeds.seed(parts.opened.store, parts.opened.blobs, chosen.tenant, note=console.note)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import queue
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from importlib import metadata
@@ -155,6 +155,19 @@ def open_parts(settings: Settings, *, read_only: bool = False, follow: bool = Tr
     except BaseException:
         opened.close()
         raise
+
+
+def open_simulated(settings: Settings, clock: Callable[[], Instant]) -> Opened:
+    """The store alone, telling the time of `clock`: for what the demonstration makes up.
+
+    Its appends are made durable when it is closed, not one by one. Raises as open_parts does.
+    """
+    return open_store(
+        settings.data_folder,
+        domain="process",
+        allow_unsafe_filesystem=settings.allow_unsafe_filesystem,
+        clock=clock,
+    )
 
 
 class _Pipe(io.RawIOBase):

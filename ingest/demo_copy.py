@@ -30,20 +30,17 @@ from store.ports import InstallCommand, RecoveryStore
 
 COPY_ID = "demo-release-copy"
 _ORIGIN = "a1b2c3d4e5f60718"
-#: 2026-11-20 09:00 UTC.
-_BEGAN: Instant = 1_795_165_200_000_000
 _TURNS = 45
 _CHECKPOINT_TURNS = 6
 
 
-def install_copy(store: RecoveryStore, tenant: str = "local") -> bool:
-    """Install the copy; False if it is there already."""
-    events = _tell()
+def install_copy(store: RecoveryStore, tenant: str = "local", *, began: Instant) -> bool:
+    """Install the copy of a run that began then; False if it is there already."""
     try:
-        if store.head(tenant, COPY_ID).sequence_number >= len(events):
-            return False
+        store.head(tenant, COPY_ID)
+        return False
     except NotFound:
-        pass
+        events = _tell(began)
     command = InstallCommand(tenant, COPY_ID, events, request_id=f"demo.{COPY_ID}")
     return not store.install(command).result().duplicate
 
@@ -54,7 +51,7 @@ class _Origin:
 
     events: list[Event] = field(default_factory=list)
     chain: bytes = field(default_factory=lambda: chain_start(COPY_ID))
-    clock: Instant = _BEGAN
+    clock: Instant = 0
     epoch: int = 0
     worker: str | None = None
     control_epoch: int = 0
@@ -140,9 +137,9 @@ class _Origin:
         self.add("service", OwnershipGranted(_ORIGIN, self.epoch, worker, cause))
 
 
-def _tell() -> tuple[Event, ...]:
+def _tell(began: Instant) -> tuple[Event, ...]:
     """The whole run."""
-    story = _Story(_Origin())
+    story = _Story(_Origin(clock=began))
     story.begin()
     for turn in range(1, _TURNS + 1):
         story.turn(turn)
@@ -162,6 +159,8 @@ class _Story:
     messages: int = 0
     invocation: str | None = None
     revision: int = 0
+    tree: str = "tree-0"
+    kept_tree: str = "tree-0"
 
     def begin(self) -> None:
         """The task, its owner and the first plan."""
@@ -299,37 +298,39 @@ class _Story:
 
     def _result(self, operation: str, turn: int) -> None:
         ids = {"operation_id": operation, "attempt_id": f"{operation}.1"}
-        after = f"tree-{turn}"
+        failed = turn in (8, 22)
+        base, after = self.tree, self.tree if failed else f"tree-{turn}"
+        self.tree = after
+        text = f"# Part {turn}\n"
+        written = Change(
+            path=f"notes/part-{turn}.md",
+            kind="written",
+            digest=digest_text(sha256(text.encode())),
+            length=len(text),
+        )
+        began = self.origin.clock
         self.origin.add(
             "worker",
             ToolResult(
-                status="failed" if turn in (8, 22) else "succeeded",
+                status="failed" if failed else "succeeded",
                 basis="sender",
-                observation="notes: 1 part written",
-                exit_code=1 if turn in (8, 22) else 0,
-                workspace=WorkspaceChange(
-                    base=f"tree-{turn - 1}",
-                    after=after,
-                    changes=(
-                        Change(
-                            path=f"notes/part-{turn}.md",
-                            kind="written",
-                            digest=digest_text(sha256(after.encode())),
-                            length=len(after),
-                        ),
-                    ),
-                ),
+                observation=f"make: *** [Makefile:9: notes] Error 1: part {turn} has no source"
+                if failed
+                else f"notes/part-{turn}.md written",
+                exit_code=2 if failed else 0,
+                error="the command ended with 2" if failed else None,
+                workspace=None if failed else WorkspaceChange(base, after, (written,)),
             ),
             **ids,
         )
-        self.origin.add(
-            "worker", BudgetSettled(actual=(Actual("compute", "ms", 900 + turn * 11),)), **ids
-        )
+        # The command ran from its intent to its result, less what the messages took.
+        used = (self.origin.clock - began) // 1_000 - 20
+        self.origin.add("worker", BudgetSettled(actual=(Actual("compute", "ms", used),)), **ids)
 
     def _publish(self) -> None:
         origin = self.origin
         self.checkpoint_seq += 1
-        self.covered, self.kept_step = origin.head, origin.step
+        self.covered, self.kept_step, self.kept_tree = origin.head, origin.step, self.tree
         origin.add(
             "service",
             Checkpoint(
@@ -379,11 +380,11 @@ class _Story:
                     step=self.kept_step,
                     plan_revision=self.revision,
                     context_invocation_id=self.invocation,
-                    workspace=f"tree-{self.kept_step}",
+                    workspace=self.kept_tree,
                 ),
             ),
         )
-        origin.step = self.kept_step
+        origin.step, self.tree = self.kept_step, self.kept_tree
 
     def _pause(self) -> None:
         self._control("PAUSED", "RUNNING", "the build machines are being updated")

@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
 
 from core.events import registry
-from ingest.demo import DATA, GENERATED_ID, generate, seed
+from core.events.admission import BudgetSettled
+from core.events.tool import ToolIntent, ToolResult
+from core.rules.grades import grade
+from ingest.demo import DATA, GENERATED_ID, Clock, generate, now, seed
 from ingest.demo_copy import COPY_ID, install_copy
 from runtime.time_travel import record_at
-from store.open import Opened
+from store.open import Opened, open_store
 from tests.ingest.support import TENANT, everything
 
-EVENTS = 12_000
+EVENTS = 6_000
+ENDS = 1_795_165_200_000_000
 
 
 def test_seeding_twice_finds_its_data(opened: Opened) -> None:
@@ -25,12 +33,23 @@ def test_seeding_twice_finds_its_data(opened: Opened) -> None:
     assert opened.store.head(TENANT, GENERATED_ID).sequence_number == 2_000
 
 
-def test_the_generated_log_has_every_family_its_runtime_may_report(opened: Opened) -> None:
-    generate(opened.store, TENANT, events=EVENTS)
-    head = opened.store.head(TENANT, GENERATED_ID)
-    assert (head.sequence_number, head.owner_epoch, head.standing) == (EVENTS, 5, "reported")
+@pytest.fixture(scope="module")
+def simulated(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Opened]:
+    """The generated trajectory, written under its own clock, opened again under the real one."""
+    data: Path = tmp_path_factory.mktemp("simulated")
+    clock = Clock()
+    with open_store(data, domain="process", clock=clock) as opened:
+        assert generate(opened.store, TENANT, events=EVENTS, clock=clock)
+    with open_store(data) as opened:
+        yield opened
+
+
+def test_the_generated_log_has_every_family_its_runtime_may_report(simulated: Opened) -> None:
+    store = simulated.store
+    head = store.head(TENANT, GENERATED_ID)
+    assert (head.sequence_number, head.owner_epoch, head.standing) == (EVENTS, 7, "reported")
     count: Counter[str] = Counter(
-        event.type for event in opened.store.fold_rows(TENANT, GENERATED_ID, after=0, upto=EVENTS)
+        event.type for event in store.fold_rows(TENANT, GENERATED_ID, after=0, upto=EVENTS)
     )
     assert {
         "TaskStarted",
@@ -47,18 +66,78 @@ def test_the_generated_log_has_every_family_its_runtime_may_report(opened: Opene
         "Compacted",
         "RuntimeInput",
     } <= set(count)
-    view = record_at(opened.store, opened.blobs, opened.projections, TENANT, GENERATED_ID, EVENTS)
+    view = record_at(store, simulated.blobs, simulated.projections, TENANT, GENERATED_ID, EVENTS)
     record = view.require_reconstructed()
-    assert record.operations.unsettled > 0
-    assert record.plan.revision > 5
-    assert record.ownership.grants == 5
-    assert record.context.compactions > 0
-    assert not [one for _, one in opened.store.verify(TENANT, GENERATED_ID) if one is not None]
+    assert record.plan.revision > 2
+    assert record.ownership.grants == 7
+    assert record.context.compactions > 1
+    assert not [one for _, one in store.verify(TENANT, GENERATED_ID) if one is not None]
+
+
+def test_the_store_received_each_event_when_it_happened(simulated: Opened) -> None:
+    last = 0
+    for event in simulated.store.fold_rows(TENANT, GENERATED_ID, after=0, upto=EVENTS):
+        if event.occurred_at is not None:
+            assert 0 < event.recorded_at - event.occurred_at < 60_000_000, event.event_id
+            assert last <= event.occurred_at
+            last = event.occurred_at
+    assert 0 < now() - last < 600_000_000
+
+
+def test_outputs_codes_and_durations_fit_their_commands(simulated: Opened) -> None:
+    store = simulated.store
+    sent: dict[str, tuple[str, int]] = {}
+    results = compute = 0
+    first = last = 0
+    for event in store.events(TENANT, GENERATED_ID, limit=EVENTS):
+        assert event.payload is not None
+        payload = registry.decode(event.type, event.schema_version, event.payload)
+        last = event.recorded_at
+        first = first or last
+        name = event.operation_id or ""
+        if isinstance(payload, ToolIntent):
+            sent[name] = (payload.arguments["command"], event.recorded_at)
+        elif isinstance(payload, ToolResult) and payload.exit_code is not None:
+            assert event.occurred_at is not None
+            results += 1
+            line, at = sent[name]
+            assert (payload.exit_code == 0) == (payload.status == "succeeded")
+            text = payload.observation or ""
+            assert ("FAILED" in text or " failed" in text or "fatal" in text) == (
+                payload.status == "failed"
+            ), (line, text)
+            assert ("Ran " in text) == ("unittest" in line)
+            sent[name] = (line, event.occurred_at - at)
+        elif isinstance(payload, BudgetSettled) and payload.meter == "runtime":
+            used = payload.actual[0].amount
+            compute += used * 1000
+            if payload.evidence == "wall time of the command":
+                assert 0 < used * 1000 <= sent[name][1] < used * 1000 + 50_000
+    assert results > 500
+    assert 0 < compute < last - first
+
+
+def test_what_is_unsettled_says_why(simulated: Opened) -> None:
+    parts = (simulated.store, simulated.blobs, simulated.projections)
+    for boundary in (*range(500, EVENTS, 500), EVENTS):
+        record = record_at(*parts, TENANT, GENERATED_ID, boundary).require_reconstructed()
+        grades = Counter(
+            grade(one, record, standing="reported", at_head=False).word
+            for one in record.operations.open.values()
+            if one.unsettled
+        )
+        assert set(grades) <= {"in_flight", "in_doubt"}
+        assert grades.total() <= 20
+    # The loose ends, a push of each lost worker, and the last command.
+    assert grades["in_flight"] == 1
+    assert 8 <= grades["in_doubt"] <= 11
+    assert len(record.approvals.open) == 2
+    assert record.budget.accounts["usd"].outstanding == 0
 
 
 def test_the_copy_has_what_only_a_service_may_write(opened: Opened) -> None:
-    assert install_copy(opened.store, TENANT)
-    assert not install_copy(opened.store, TENANT)
+    assert install_copy(opened.store, TENANT, began=ENDS)
+    assert not install_copy(opened.store, TENANT, began=ENDS)
     head = opened.store.head(TENANT, COPY_ID)
     assert (head.standing, head.owner_epoch) == ("replica", 3)
     events = opened.store.events(TENANT, COPY_ID)
@@ -81,24 +160,24 @@ def test_an_interrupted_seeding_is_completed(opened: Opened, other: Opened) -> N
         pass
 
     def stop(text: str) -> None:
-        if text.startswith("generation 2"):
+        if "owner epoch 2" in text:
             raise Stopped
 
     try:
-        generate(opened.store, TENANT, events=3_000, note=stop)
+        generate(opened.store, TENANT, events=2_000, ends=ENDS, note=stop)
     except Stopped:
         pass
     half = opened.store.head(TENANT, GENERATED_ID).sequence_number
-    assert 0 < half < 3_000
-    assert generate(opened.store, TENANT, events=3_000)
-    generate(other.store, TENANT, events=3_000)
+    assert 0 < half < 2_000
+    assert generate(opened.store, TENANT, events=2_000)
+    generate(other.store, TENANT, events=2_000, ends=ENDS)
 
     def digests(store: Opened) -> list[bytes]:
-        events = store.store.events(TENANT, GENERATED_ID, limit=3_000)
+        events = store.store.events(TENANT, GENERATED_ID, limit=2_000)
         return [event.digest for event in events if event.type != "OwnershipGranted"]
 
     assert digests(opened) == digests(other)
-    assert len(digests(opened)) == 2_995
+    assert len(digests(opened)) == 1_993
 
 
 def test_the_committed_files_stay_small() -> None:
