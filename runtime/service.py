@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import base64
 import datetime as dt
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
@@ -28,7 +29,7 @@ from core.events.prepare import Prepared, prepare
 from core.events.task import TaskStarted
 from core.ids import check_id
 from core.ids import trajectory_id as parse_trajectory_id
-from core.instants import Instant, from_datetime
+from core.instants import Instant, from_datetime, to_datetime
 from core.limits import ACK_SECONDS_MAX, EVENTS_PER_APPEND_MAX, PAGE_ROWS_MAX, PAYLOAD_BYTES_MAX
 from core.principal import Principal
 from core.record.difference import Difference
@@ -55,6 +56,9 @@ __all__ = ["Difference", "ListPage", "RecordView", "Runtime"]
 
 Result = TypeVar("Result")
 
+#: Events looked at for one that states when it occurred.
+_NEAR = 50
+_CLOCK = re.compile(r"([0-9]{1,2}):([0-9]{2})(?::([0-9]{2})(?:\.([0-9]{1,6}))?)?")
 #: Names of the sort orders a list may ask for -> summary column.
 SORTS: dict[str, str] = {
     "updated": "updated_at",
@@ -342,18 +346,50 @@ class Runtime:
         )
 
     def at_time(self, who: Principal, trajectory_id: str, instant: Instant) -> int:
-        """Last boundary recorded at or before the instant; 0 if none."""
-        return self.store.at_time(who.tenant, trajectory_id, instant)
+        """Last boundary at or before the instant on the clock of `clock_of`; 0 if none.
+
+        By bisection: where stated times step back, it is one of the boundaries they step over.
+        """
+        if self.clock_of(who, trajectory_id) == "recorded":
+            return self.store.at_time(who.tenant, trajectory_id, instant)
+        low, high = 0, self.head(who, trajectory_id).sequence_number
+        while low < high:
+            middle = (low + high + 1) // 2
+            stated = self.shown_at(who, trajectory_id, middle)
+            # What states no time near it happened no later than what follows.
+            if stated is None or stated <= instant:
+                low = middle
+            else:
+                high = middle - 1
+        return low
+
+    def clock_of(self, who: Principal, trajectory_id: str) -> Literal["occurred", "recorded"]:
+        """The clock a time of this trajectory is on: that of its producer where the first events
+        state when they occurred, else that of the store."""
+        first = self.events(who, trajectory_id, upto=_NEAR, limit=_NEAR)
+        stated = any(event.occurred_at is not None for event in first)
+        return "occurred" if stated else "recorded"
+
+    def shown_at(self, who: Principal, trajectory_id: str, boundary: int) -> Instant | None:
+        """When the newest event at or near before a boundary that states a time occurred; where
+        none does, None."""
+        near = self.events(
+            who, trajectory_id, after=max(0, boundary - _NEAR), upto=boundary, limit=_NEAR
+        )
+        return next((e.occurred_at for e in reversed(near) if e.occurred_at is not None), None)
 
     def at_step(self, who: Principal, trajectory_id: str, step: int) -> int | None:
         """First sequence number that states this step, or None."""
         return self.store.at_step(who.tenant, trajectory_id, step)
 
-    def find(self, who: Principal, trajectory_id: str, text: str) -> int | None:
+    def find(
+        self, who: Principal, trajectory_id: str, text: str, *, near: int | None = None
+    ) -> int | None:
         """The boundary a typed jump means, or None.
 
-        `418` or `@418`; `step:12`; `head`; a time (ISO 8601, UTC where it names no zone); an
-        event, operation or invocation id.
+        `418` or `@418`; `step:12`; `head`; a time (ISO 8601, UTC where it names no zone; `03:00` or
+        `03:00:12` on the day of the boundary `near`) on the clock of `clock_of`; an event,
+        operation or invocation id.
         """
         asked = text.strip()
         head = self.head(who, trajectory_id).sequence_number
@@ -366,9 +402,26 @@ class Runtime:
         if key.lower() == "step" and value.isascii() and value.isdigit() and len(value) <= 16:
             return self.at_step(who, trajectory_id, int(value))
         moment = _instant(asked)
+        if moment is None and (time_of_day := _time_of_day(asked)) is not None:
+            moment = self._on_day_of(
+                who, trajectory_id, head if near is None else near, time_of_day
+            )
         if moment is not None:
             return self.at_time(who, trajectory_id, moment)
         return self._find_id(who, trajectory_id, asked)
+
+    def _on_day_of(
+        self, who: Principal, trajectory_id: str, boundary: int, time_of_day: dt.time
+    ) -> Instant | None:
+        """A time of day on the UTC day that a boundary shows; None for an empty log."""
+        at = self.shown_at(who, trajectory_id, max(boundary, 1))
+        if at is None or self.clock_of(who, trajectory_id) == "recorded":
+            found = self.events(who, trajectory_id, after=max(boundary, 1) - 1, limit=1)
+            at = found[0].recorded_at if found else None
+        if at is None:
+            return None
+        day = to_datetime(at).date()
+        return from_datetime(dt.datetime.combine(day, time_of_day, dt.UTC))
 
     def _find_id(self, who: Principal, trajectory_id: str, text: str) -> int | None:
         try:
@@ -515,6 +568,17 @@ def _id_from_request(tenant: str, request_id: str) -> str:
 
 def _event_id(prefix: str, request_id: str) -> str:
     return f"{prefix}.{sha256(request_id.encode()).hex()[:32]}"
+
+
+def _time_of_day(text: str) -> dt.time | None:
+    """`3:00`, `03:00`, `03:00:12`, with or without a fraction; None for another text."""
+    found = _CLOCK.fullmatch(text.removesuffix(" UTC"))
+    if found is None:
+        return None
+    hour, minute, second = (int(part or 0) for part in found.group(1, 2, 3))
+    if hour > 23 or minute > 59 or second > 59:
+        return None
+    return dt.time(hour, minute, second, int((found.group(4) or "0").ljust(6, "0")))
 
 
 def _instant(text: str) -> Instant | None:

@@ -234,6 +234,7 @@ def load(
         "log": log_list.build(
             [i for i in reads.items if log_span[0] <= i.event.sequence_number <= log_span[1]],
             place.seq,
+            recorded=head.standing in ("gated", "reported"),
         ),
         "jumps": _jumps(reads, end),
         "turns": _turns(reads),

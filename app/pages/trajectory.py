@@ -27,6 +27,9 @@ FlagQuery = Annotated[Literal["0", "1"], Query()]
 NumberQuery = Annotated[str, Query(pattern=r"^[0-9 ,]{0,24}$")]
 
 
+_CLOCKS = {"occurred": "occurred, as they state it", "recorded": "were recorded"}
+
+
 def _number(text: str) -> int | None:
     digits = text.replace(",", "").replace(" ", "")
     return min(int(digits), INTEGER_MAX) if digits else None
@@ -90,7 +93,7 @@ def go(
     from_: Annotated[int, Query(alias="from", ge=0, le=INTEGER_MAX)] = 0,
 ) -> Response:
     """The boundary that a typed jump or the scrubber means; where it means none, says so."""
-    found = runtime.find(who, place.trajectory_id, q) if q.strip() else from_
+    found = runtime.find(who, place.trajectory_id, q, near=from_) if q.strip() else from_
     if found is not None:
         there = replace(place, seq=found)
         if request.headers.get("HX-Request") != "true":
@@ -100,9 +103,11 @@ def go(
         told = "HX-Push-Url" if request.headers.get("HX-Boosted") == "true" else "HX-Replace-Url"
         return render.respond(request, page, headers={told: there.url()})
     newest = runtime.head(who, place.trajectory_id).sequence_number
+    clock = runtime.clock_of(who, place.trajectory_id)
     notice = (
         f"Nothing here is called {one_line(q, 80)}. A jump takes a sequence number up to "
-        f"{count(newest)}, step:12, a UTC time, or the id of an event, operation or call."
+        f"{count(newest)}, step:12, a UTC time (when events {_CLOCKS[clock]}; 03:00 is on the day "
+        "shown), or the id of an event, operation or call."
     )
     here = replace(place, seq=min(from_, newest))
     page = boundary.load(runtime, who, here, notice=notice)

@@ -39,6 +39,8 @@ class LogList:
     last: int
     zero: str
     """What the times count from; empty where the source states none."""
+    clock: str = "occurred"
+    """Whose clock the times are on: the producer's (`occurred`), or the store's (`recorded`)."""
 
 
 def span(boundary: int, head: int, rows: int) -> tuple[int, int]:
@@ -50,15 +52,22 @@ def span(boundary: int, head: int, rows: int) -> tuple[int, int]:
     return first, first + rows - 1
 
 
-def build(items: Sequence[Item], boundary: int) -> LogList:
-    """Rows of the given events; times count from the first of them that states one."""
+def build(items: Sequence[Item], boundary: int, *, recorded: bool = False) -> LogList:
+    """Rows of the given events; times count from the first of them that states one.
+
+    `recorded`: where none of them states when it occurred, when it was recorded says something.
+    """
     entries: list[Entry] = []
     zero = next((item.event.occurred_at for item in items if item.event.occurred_at), None)
+    clock = "recorded" if zero is None and recorded and items else "occurred"
+    if clock == "recorded":
+        zero = items[0].event.recorded_at
     turn: int | None = None
     passed = False
     for item in items:
         event = item.event
         future = event.sequence_number > boundary
+        at = event.recorded_at if clock == "recorded" else event.occurred_at
         if future and not passed and entries:
             entries.append(Entry("now", "later"))
         passed = passed or future
@@ -74,9 +83,7 @@ def build(items: Sequence[Item], boundary: int) -> LogList:
                 seq=event.sequence_number,
                 type=one_line(event.type, 60),
                 family=item.line.family,
-                time=offset(event.occurred_at - zero)
-                if event.occurred_at is not None and zero is not None
-                else "",
+                time=offset(at - zero) if at is not None and zero is not None else "",
                 exact=exact(event.occurred_at or event.recorded_at),
                 current=event.sequence_number == boundary,
                 future=future,
@@ -84,4 +91,4 @@ def build(items: Sequence[Item], boundary: int) -> LogList:
         )
     first = items[0].event.sequence_number if items else 0
     last = items[-1].event.sequence_number if items else 0
-    return LogList(tuple(entries), first, last, exact(zero) if zero is not None else "")
+    return LogList(tuple(entries), first, last, exact(zero) if zero is not None else "", clock)

@@ -15,6 +15,7 @@ from app.presenters.standing import cost_doubt
 from core.errors import Fenced
 from core.events.envelope import Event, NewEvent, chain_start, event_digest
 from core.events.task import TaskStarted
+from core.instants import format_utc
 from core.limits import DISPLAY_CHARS_MAX, PAGE_ROWS_MAX
 from ingest import demo
 from runtime.service import Runtime
@@ -413,6 +414,29 @@ def test_a_cost_of_zero_in_a_file_is_not_called_a_price(tmp_path: Path) -> None:
     assert (
         cost_doubt(0, "imported") and not cost_doubt(0, "gated") and not cost_doubt(1, "imported")
     )
+
+
+def test_a_typed_time_is_on_the_clock_that_is_shown(full: World) -> None:
+    runtime, name = full.parts.runtime, "demo-nightly-build"
+    event = runtime.event(WHO, name, 1000)
+    assert event.occurred_at is not None
+    stamp = format_utc(event.occurred_at)
+    for typed in (stamp, stamp[11:].removesuffix(" UTC")):
+        found = runtime.find(WHO, name, typed, near=990)
+        assert found is not None
+        assert runtime.event(WHO, name, found).occurred_at == event.occurred_at
+    assert "occurred, from" in full.get(f"/t/{name}/@1000")
+    assert runtime.find(WHO, name, "25:00", near=990) is None
+    assert runtime.find(WHO, name, "2000-01-01 00:00:00 UTC", near=990) == 0
+
+
+def test_times_that_nobody_states_are_those_of_the_store_and_say_so(full: World) -> None:
+    assert "recorded, from" in full.get("/t/native/@1")
+    runtime = full.parts.runtime
+    at = format_utc(runtime.event(WHO, "native", 1).recorded_at)
+    assert runtime.find(WHO, "native", at) == 1
+    assert runtime.find(WHO, "native", at[11:19], near=1) in (0, 1)
+    assert any("no times in the source" in full.get(f"/t/{name}/@1") for name in full.demo)
 
 
 # ---- compare, evidence -------------------------------------------------------------------
