@@ -71,8 +71,11 @@ class Remote:
 
     def get(self, path: str, **query: object) -> Wire:
         """One JSON answer; the error of its problem otherwise."""
+        return self._get(path, query)
+
+    def _get(self, path: str, query: Wire, *, sent: bool = False) -> Wire:
         given = {key: str(value) for key, value in query.items() if value is not None}
-        with _reached(self.url):
+        with _reached(self.url, sent=sent):
             answer = self._http.get(path, params=given or None)
         return _answer(answer)
 
@@ -115,7 +118,7 @@ class Remote:
                 progress(size - left, 2 * size, 0)
                 yield chunk
 
-        with _reached(self.url):
+        with _reached(self.url, writing=True):
             answer = self._http.post(
                 links.api_imports(),
                 params={
@@ -136,7 +139,7 @@ class Remote:
         while job["state"] != "done":
             time.sleep(_POLL_SECONDS[min(tries, len(_POLL_SECONDS) - 1)])
             tries += 1
-            job = self.get(str(job["url"]))
+            job = self._get(str(job["url"]), {}, sent=True)
             progress(size + job["files"][0]["read_bytes"], 2 * size, job["files"][0]["events"])
         file = job["files"][0]
         if file["problem"] is not None:
@@ -148,16 +151,24 @@ class Remote:
 class _reached:
     """What the transport's failures mean, around one exchange."""
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, *, writing: bool = False, sent: bool = False) -> None:
         self.url = url
+        self.writing = writing or sent
+        self.sent = sent
 
     def __enter__(self) -> None:
         return None
 
     def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
-        if isinstance(error, httpx2.ConnectError | httpx2.ConnectTimeout):
+        if isinstance(error, httpx2.ConnectError | httpx2.ConnectTimeout) and not self.sent:
             raise StoreStopped(
                 f"no server answers at {self.url}; start it with `strandline serve`", url=self.url
+            ) from error
+        if isinstance(error, httpx2.TransportError) and not self.writing:
+            raise StoreStopped(
+                f"{self.url} stopped answering in the middle; nothing was to be stored. Look at "
+                "its log, then run the same command again",
+                url=self.url,
             ) from error
         if isinstance(error, httpx2.TransportError):
             raise AckUnknown(
