@@ -345,6 +345,11 @@ class Exchange:
             raise BodyRefused from None
         if message["type"] != "http.request":
             self.ended = True
+            if self.scope["method"] not in SAFE_METHODS:
+                self.late = errors.HttpRefused(
+                    "bad_request", "its sender left before the body was complete"
+                )
+                raise BodyRefused
             return message
         self.ended = not message.get("more_body", False)
         self.received += len(message.get("body", b""))

@@ -27,6 +27,7 @@ from core.errors import Busy, NotFound, StrandlineError
 from core.instants import Instant
 from core.principal import Principal
 from ingest.base import Report
+from store.files import refusal_of
 
 JOBS_WAITING_MAX = 64
 JOBS_KEPT_MAX = 200
@@ -196,6 +197,11 @@ class ImportJobs:
         except StrandlineError as error:
             file.error = error
         except Exception as error:
+            full = refusal_of(error, file.path.parent) if isinstance(error, OSError) else None
+            if full is not None:
+                file.error = full
+                file.state = "done"
+                return
             _LOG.error("import failed", name=file.name[:200], exc_info=error)
             file.error = StrandlineError(
                 "the import failed inside the server; its log has the cause"

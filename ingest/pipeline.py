@@ -13,6 +13,7 @@ INVARIANTS
 
 from __future__ import annotations
 
+import errno
 import os
 import tempfile
 import time
@@ -29,6 +30,7 @@ from core.errors import (
     IntegrityConflict,
     InvalidInput,
     NotAllowed,
+    StoreFull,
     TooLarge,
 )
 from core.events.envelope import NewEvent
@@ -64,8 +66,10 @@ _RETRIES = 5
 #: A full queue is waited for this long in all, half a minute, before the import gives up.
 _BUSY_SECONDS = 0.2
 _BUSY_TRIES = 150
-#: Names a format would have; a text file of another name in a folder is passed over, not refused.
-_TRAJECTORY_NAMES = (".json", ".jsonl", ".ndjson", ".traj")
+#: What is in the name of a trajectory, packed or not; another file that is none is passed over
+#: where it lies in a folder, and refused only where somebody named it.
+_TRAJECTORY_NAMES = (".json", ".ndjson", ".traj")
+_NO_TRAJECTORY = ("unknown_format", "container", "binary", "empty")
 
 
 def import_path(
@@ -204,8 +208,9 @@ class _Importing:
             report.refused.append(Refusal.of(error))
             report.trajectories.clear()
             report.findings = Findings()
-            if error.data.get("reason") == "unknown_format" and opened is not None:
-                named = name.lower().endswith(_TRAJECTORY_NAMES)
+            if error.data.get("reason") in _NO_TRAJECTORY and opened is not None:
+                base = name.rpartition("/")[2].lower()
+                named = any(part in base for part in _TRAJECTORY_NAMES)
                 report.outcome = "refused" if named or not opened.in_folder else "skipped"
         except IntegrityConflict as error:
             report.outcome = "conflict"
@@ -214,6 +219,10 @@ class _Importing:
         except (InvalidInput, NotAllowed, TooLarge) as error:
             report.refused.append(Refusal("the whole file", str(error)))
         except OSError as error:
+            if error.errno in (errno.ENOSPC, errno.EDQUOT):
+                raise StoreFull(
+                    "the disk is full, and this import needs room for a copy; nothing was stored"
+                ) from error
             why = os.strerror(error.errno).lower() if error.errno else str(error)
             report.refused.append(Refusal("the whole file", f"it cannot be read: {why}"))
         report.elapsed_us = (time.monotonic_ns() - began) // 1000

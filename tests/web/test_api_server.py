@@ -145,8 +145,17 @@ def test_a_client_that_leaves_in_the_middle_changes_nothing(server: Serving) -> 
             path = b"POST /v1/trajectories/t1/events HTTP/1.1\r\nHost: 127.0.0.1\r\n"
             connection.sendall(path + b"Content-Type: application/json\r\n")
             connection.sendall(b"Content-Length: 300\r\n\r\n" + b"{" * length)
+    with connect(server) as connection:
+        connection.sendall(b"POST /v1/imports HTTP/1.1\r\nHost: 127.0.0.1\r\n")
+        connection.sendall(b"Content-Length: 300\r\n\r\n{")
+        time.sleep(0.2)
     with client_of(server) as client:
         assert client.get("/v1/trajectories/t1").json()["head"] == head
+    deadline = time.monotonic() + 10
+    while '"path":"/v1/imports","status":400' not in server.log.read_text():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    assert '"level":"error"' not in server.log.read_text()
 
 
 def test_a_slow_head_and_a_slow_body_end(tmp_path: Path) -> None:
@@ -351,6 +360,12 @@ def test_a_full_disk_is_507_reads_go_on_and_writes_come_back(tmp_path: Path) -> 
             assert refused[-1].headers["retry-after"]
             ready = client.get("/readyz")
             assert (ready.status_code, ready.json()["reasons"]) == (503, ["full"])
+            # These bodies find no room before the store is asked.
+            large = os.urandom(4 << 20)
+            for path in ("/v1/blobs", "/v1/imports"):
+                problem(client.post(path, content=large), 507, "store_full")
+            form = client.post("/import", files={"files": ("a.traj.json", large)})
+            problem(form, 507, "store_full")
             assert client.get("/v1/trajectories/t1/record/head").status_code == 200
             filler.unlink()
             deadline = time.monotonic() + 60
