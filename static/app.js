@@ -234,6 +234,8 @@ async function draw(box) {
     for (const axis of ["xaxis", "yaxis"]) layout[axis] = { ...layout[axis], gridcolor: "rgba(128,128,128,.25)", linecolor: "rgba(128,128,128,.4)" };
     const data = figure.data.map((trace) => ({ ...trace, marker: { ...trace.marker, color: bar } }));
     await lib.newPlot(box, data, layout, { displayModeBar: false, responsive: true, showSendToCloud: false, displaylogo: false });
+    // The numbers stand open for whoever sees no chart; they are closed once, when one is there.
+    if (!box.dataset.drawn && box.nextElementSibling) box.nextElementSibling.open = false;
     box.dataset.drawn = "1";
     const svg = one("svg", box);
     if (svg) { svg.setAttribute("role", "img"); svg.setAttribute("aria-label", `${box.dataset.label}; the numbers are in the table below`); }

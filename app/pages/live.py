@@ -22,6 +22,8 @@ router = APIRouter(include_in_schema=False)
 
 #: Readers of tails at once; beyond them a page is told to come again, and shows what it has.
 READERS_MAX = 64
+#: Also how often at most a page is told: the page itself must throttle nothing, for a notice that
+#: it drops is the last one where nothing more is appended.
 POLL_SECONDS = 0.4
 #: A stream ends after so long and is taken up again by its page, so that none is held for ever.
 STREAM_SECONDS_MAX = 600.0

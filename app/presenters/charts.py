@@ -55,15 +55,22 @@ def histogram(bins: Sequence[tuple[float, int]], unit: str, what: str, across: s
     )
     figure.update_layout(
         template="none",
-        margin={"l": 44, "r": 8, "t": 6, "b": 36},
+        margin={"l": 44, "r": 8, "t": 6, "b": 40},
         bargap=0.15,
-        xaxis={"title": {"text": across}, "type": "category", "fixedrange": True},
+        xaxis={
+            "title": {"text": across, "standoff": 10},
+            "type": "category",
+            "fixedrange": True,
+            "automargin": True,
+            "tickangle": -30 if len(shown) > 4 else 0,
+        },
         yaxis={
             "title": {"text": what},
             "rangemode": "tozero",
             "fixedrange": True,
             "tickformat": ",d",
-            "nticks": 6 if max((number for _, number in shown), default=0) > 5 else 2,
+            "nticks": 6,
+            **({"dtick": 1} if max((number for _, number in shown), default=0) <= 5 else {}),
         },
         showlegend=False,
     )

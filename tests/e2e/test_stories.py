@@ -306,3 +306,8 @@ def test_an_open_trajectory_is_followed_only_at_its_end(full: str, tab: Tab) -> 
     _seq(page, 2)
     page.keyboard.press("$")
     _seq(page, 4)
+    for number in range(3, 9):
+        # Some come while the page is still taking up the one before; none may be the last seen.
+        _append(page, full, claim.json()["owner_epoch"], number)
+        time.sleep(0.15)
+    _seq(page, 10)
