@@ -14,6 +14,7 @@ What is checked, by label of the contract:
     APP-9    a stored answer is readable and its event is the one it speaks of
     EFF-6    one binding for each operation id, and the one its intent states
     ORD-3    control_epoch and record_version are those of the fold at the boundary before
+    ORD-4    the step that appends are held to is that of the fold
     OWN-5    owner epochs rise by one, each with its OwnershipGranted
     INS-2    staged events lie beyond the head and hold by themselves
     CLM-4    ledger rows are readable, and incidents are counted on their trajectory
@@ -24,16 +25,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, get_args
+from typing import Any, TypeVar, get_args
 
 import msgspec
 
-from core.errors import NotFound, StrandlineError
+from core.errors import NotFound, StoreStopped, StrandlineError
 from core.events import registry
 from core.events.envelope import BlobRef, Event, Standing
 from core.events.fields import Payload
 from core.events.ownership import OwnershipGranted
-from core.events.prepare import classify, prepare
+from core.events.prepare import classify, prepare, turn_of
 from core.record.archive import Segments
 from core.record.reduce import Fold, empty
 from core.rules.authority import refuse
@@ -41,13 +42,14 @@ from store import blocks, verify
 from store.open import Opened
 from store.ports import Ack, Door, Finding, Grant, Head, SourceSegment
 from store.reads import head_from
-from store.sqlite_driver import Connection, DatabaseError
+from store.sqlite_driver import Connection, DatabaseError, is_damage
 from store.state import Piece
 from store.transact import HEAD_COLUMNS
 
 _PAGE = 500
 _FINDINGS_PER_TRAJECTORY_MAX = 100
 _DOORS: tuple[Door, ...] = get_args(Door)
+Found = TypeVar("Found")
 
 
 def audit(opened: Opened, tenant: str | None = None) -> Iterator[Finding | str]:
@@ -64,28 +66,51 @@ def _audit(opened: Opened, tenant: str | None) -> Iterator[Finding | str]:
     with opened.connection() as connection:
         yield "checking the database file"
         yield from _database(connection)
-        names = connection.execute(
-            "SELECT tenant, trajectory_id, trajectory_key FROM trajectories "
-            "ORDER BY tenant, trajectory_id"
-        ).fetchall()
-        for owner, trajectory_id, key in names:
-            if tenant is not None and owner != tenant:
-                continue
-            yield f"checking {trajectory_id}"
-            with _snapshot(connection):
-                one = _Trajectory(opened, connection, _head_of(connection, key), key)
-                for number, finding in enumerate(one.findings()):
-                    yield finding
-                    if number + 1 >= _FINDINGS_PER_TRAJECTORY_MAX:
-                        yield f"{trajectory_id}: more findings are not listed"
-                        break
+        yield from _readable(_logs(opened, connection, tenant))
         yield "checking requests, ledger, sources and blobs"
         with _snapshot(connection):
-            yield from _orphans(connection)
-            yield from _requests(connection)
-            yield from _ledger(connection)
-            yield from _sources(opened, connection)
-            yield from _blobs(opened, connection)
+            yield from _readable(_orphans(connection))
+            yield from _readable(_requests(connection))
+            yield from _readable(_ledger(connection))
+            yield from _readable(_sources(opened, connection))
+            yield from _readable(_blobs(opened, connection))
+
+
+def _logs(opened: Opened, connection: Connection, tenant: str | None) -> Iterator[Finding | str]:
+    names = connection.execute(
+        "SELECT tenant, trajectory_id, trajectory_key FROM trajectories "
+        "ORDER BY tenant, trajectory_id"
+    ).fetchall()
+    for owner, trajectory_id, key in names:
+        if tenant is not None and owner != tenant:
+            continue
+        yield f"checking {trajectory_id}"
+        with _snapshot(connection):
+            found = _readable(_log(opened, connection, key), owner, trajectory_id)
+            for number, finding in enumerate(found):
+                yield finding
+                if number + 1 >= _FINDINGS_PER_TRAJECTORY_MAX:
+                    yield f"{trajectory_id}: more findings are not listed"
+                    break
+
+
+def _log(opened: Opened, connection: Connection, key: int) -> Iterator[Finding]:
+    yield from _Trajectory(opened, connection, _head_of(connection, key), key).findings()
+
+
+def _readable(
+    parts: Iterator[Found], tenant: str = "", trajectory_id: str = ""
+) -> Iterator[Found | Finding]:
+    """What a check finds, and a finding where damage ends it; the other checks go on."""
+    try:
+        yield from parts
+    except StoreStopped:
+        raise
+    except Exception as error:
+        if isinstance(error, DatabaseError) and not is_damage(error):
+            raise
+        detail = f"what is stored cannot be read: {error or type(error).__name__}"
+        yield Finding("SQLITE", tenant, trajectory_id, None, detail)
 
 
 @contextmanager
@@ -128,6 +153,7 @@ class _Trajectory:
         self._worker: str | None = None
         self._control_epoch = 0
         self._record_version = 0
+        self._step = 0
         self._blocked = False
         self._fold = Fold(empty(head.trajectory_id), Segments(_no_segment))
         self._marks: list[tuple[int, int | None]] = []
@@ -167,6 +193,11 @@ class _Trajectory:
                 f"the head says (owner, control, record) {stamps}, the log gives {found}",
             )
 
+        if head.step != self._step and not self._blocked:
+            yield self._finding(
+                "ORD-4", at, f"the head says step {head.step}, the log gives {self._step}"
+            )
+
     def _event(self, event: Event) -> Iterator[Finding]:
         at = event.sequence_number
         payload, problem = self._payload(event)
@@ -186,6 +217,7 @@ class _Trajectory:
             self._blocked = True
         self._control_epoch += controls
         self._record_version += guarded
+        self._step = turn_of(payload).after(self._step, event.step)
         self._types[event.event_id] = event.type
         self._marks.append((mark, event.step))
         self._fold.add(event, payload)
@@ -284,6 +316,10 @@ class _Trajectory:
         record = self._fold.record()
         if record.blocked is not None or self._blocked:
             return
+        if record.progress.step != self._step:
+            yield self._finding(
+                "ORD-4", at, f"the fold gives step {record.progress.step}, the log {self._step}"
+            )
         folded = (record.control.control_epoch, record.control.record_version)
         if folded != (self._control_epoch, self._record_version):
             yield self._finding(

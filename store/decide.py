@@ -34,7 +34,7 @@ from core.errors import (
 from core.events import registry
 from core.events.envelope import Issuer, NewEvent, Standing, chain_start, chain_value
 from core.events.ownership import OwnershipGranted
-from core.events.prepare import Prepared, prepare
+from core.events.prepare import NO_TURN, Prepared, prepare
 from core.instants import Instant
 from core.limits import EVENTS_PER_TRAJECTORY_MAX
 from store import decide_install
@@ -260,6 +260,8 @@ def _accept(
     """Check what the new events refer to, then stamp and chain them."""
     command, known = request
     _check_references(overlay, (head.tenant, head.trajectory_id), head, fresh)
+    if command.door == "append":
+        _check_steps(head.step, fresh)
     first = head.sequence_number + 1
     if head.sequence_number + len(fresh) > EVENTS_PER_TRAJECTORY_MAX:
         raise TooLarge(f"a trajectory holds at most {EVENTS_PER_TRAJECTORY_MAX} events")
@@ -290,6 +292,21 @@ def _accept(
         owner_epoch=known[0].owner_epoch if known[0] is not None else under[0],
         duplicates=tuple([stored is not None for stored in known]),
     )
+
+
+def _check_steps(step: int, events: Sequence[tuple[Prepared, object]]) -> None:
+    """A producer states the present step or the next; only `Resumed` lowers it (ORD-4)."""
+    for prepared, _ in events:
+        event = prepared.event
+        if event.step is not None and event.step not in (step, step + 1):
+            raise InvalidInput(
+                f"event {event.event_id} states step {event.step}; the present step is {step}, so "
+                f"it may state {step} or {step + 1}, or none",
+                field="step",
+                event_id=event.event_id,
+                step=step,
+            )
+        step = prepared.turn.after(step, event.step)
 
 
 def _check_references(
@@ -395,6 +412,8 @@ def _stamp(
             overlay.known.bindings[name, event.operation_id] = prepared.binding
         head.control_epoch += prepared.controls
         head.record_version += prepared.guarded
+        if prepared.turn is not NO_TURN:
+            head.step = prepared.turn.after(head.step, event.step)
     head.sequence_number, head.chain, head.recorded_at = sequence_number, chain, recorded_at
     writes.heads[name] = head
 

@@ -206,6 +206,7 @@ def _extend(overlay: Overlay, head: HeadState, run: list[Piece], staged: dict[in
             head.owner_epoch, head.worker = event.owner_epoch, event.worker or head.worker
         head.control_epoch = event.control_epoch + piece.controls
         head.record_version = event.record_version + piece.guarded
+        head.step = piece.turn.after(head.step, event.step)
 
 
 def _stage(

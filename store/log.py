@@ -16,6 +16,7 @@ from core.events.prepare import (
     check_states,
     classify,
     prepare,
+    turn_of,
 )
 from core.ids import check_id
 from core.ids import tenant as parse_tenant
@@ -145,7 +146,7 @@ class SqliteRecoveryStore(LogReader):
         if event.type == "ToolIntent" and decoded is not None:
             prepared: Prepared = prepare(event.trajectory_id, event.stated(), decoded)
             binding = prepared.binding
-        piece = Piece(event, mark, guarded, controls, blobs_of(event), binding)
+        piece = Piece(event, mark, guarded, controls, blobs_of(event), binding, turn_of(decoded))
         rows.stated(piece)
         return piece
 

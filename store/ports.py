@@ -156,6 +156,8 @@ class Head(msgspec.Struct, frozen=True):
     """Highest staged sequence number."""
     incidents: int = 0
     """Integrity conflicts recorded against it."""
+    step: int = 0
+    """Present step of the log, to which an append is held (ORD-4)."""
 
 
 class LedgerRow(msgspec.Struct, frozen=True):

@@ -304,6 +304,7 @@ def head_from(row: Any) -> Head:
         staged=state.staged,
         staged_to=state.staged_to,
         incidents=state.incidents,
+        step=state.step,
     )
 
 

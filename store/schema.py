@@ -64,6 +64,7 @@ class Trajectory(SQLModel, table=True):
     staged: int = _big()
     staged_to: int = _big()
     incidents: int = _big()
+    step: int = _big()
 
 
 class EventRow(SQLModel, table=True):

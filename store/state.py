@@ -13,7 +13,7 @@ from typing import Literal
 import msgspec
 
 from core.events.envelope import Event, Issuer, Standing
-from core.events.prepare import Prepared
+from core.events.prepare import NO_TURN, Prepared, Turn
 from core.instants import Instant
 from store.ports import (
     AppendCommand,
@@ -68,6 +68,8 @@ class HeadState(msgspec.Struct):
     staged: int = 0
     staged_to: int = 0
     incidents: int = 0
+    step: int = 0
+    """Present step of the record, kept so that an append may be held to it (ORD-4)."""
 
 
 class StoredEvent(msgspec.Struct, frozen=True, gc=False):
@@ -96,6 +98,7 @@ class Piece(msgspec.Struct, frozen=True):
     controls: bool
     names_blobs: tuple[tuple[str, int], ...] = ()
     binding: bytes | None = None
+    turn: Turn = NO_TURN
 
 
 class Member(msgspec.Struct, frozen=True, gc=False):

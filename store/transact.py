@@ -48,7 +48,8 @@ _CHUNK = 64
 
 HEAD_COLUMNS = (
     "tenant, trajectory_id, trajectory_key, standing, created_at, sequence_number, chain, "
-    "recorded_at, owner_epoch, worker, control_epoch, record_version, staged, staged_to, incidents"
+    "recorded_at, owner_epoch, worker, control_epoch, record_version, staged, staged_to, "
+    "incidents, step"
 )
 
 

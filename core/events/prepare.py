@@ -19,6 +19,8 @@ from core.events.control import ControlChanged, PlanChanged
 from core.events.envelope import BlobRef, Event, NewEvent, event_digest, payload_identity
 from core.events.fields import Payload
 from core.events.marks import mark_of
+from core.events.model_call import ContextBuilt
+from core.events.ownership import Resumed
 from core.events.task import TaskStarted
 from core.events.tool import ToolIntent
 from core.ids import check_id
@@ -42,6 +44,27 @@ STATES: dict[str, tuple[str, ...]] = {
     "ToolResult": ("operation_id", "attempt_id"),
 }
 _ENVELOPE_BYTES = 420
+
+
+class Turn(msgspec.Struct, frozen=True):
+    """What an event does to the step of its trajectory (ORD-4)."""
+
+    begins: bool = False
+    """A ContextBuilt that is no retry: the step it states, or the next, begins."""
+    sets: int | None = None
+    """A fallback: the step is set to this value."""
+
+    def after(self, step: int, stated: int | None) -> int:
+        """The present step after an event that states `stated`, where it was `step` before."""
+        if self.sets is not None:
+            return self.sets
+        if not self.begins:
+            return step
+        return max(step, step + 1 if stated is None else stated)
+
+
+NO_TURN = Turn()
+_BEGINS = Turn(begins=True)
 
 
 class Prepared(msgspec.Struct, frozen=True):
@@ -68,6 +91,8 @@ class Prepared(msgspec.Struct, frozen=True):
     """(digest, length) of blobs that must be durable for this tenant (APP-3)."""
     binding: bytes | None = None
     """For an intent: digest of what its operation_id is bound to (EFF-6)."""
+    turn: Turn = NO_TURN
+    """What it does to the step of its trajectory (ORD-4)."""
 
 
 def prepare(
@@ -98,6 +123,7 @@ def prepare(
         names_events=_names_events(payload),
         names_blobs=blobs_of(event),
         binding=_binding(event, payload),
+        turn=turn_of(payload),
     )
 
 
@@ -108,6 +134,15 @@ def classify(event: Event, payload: Payload | dict[str, object] | None) -> tuple
         isinstance(payload, GUARDED),
         isinstance(payload, ControlChanged),
     )
+
+
+def turn_of(payload: Payload | dict[str, object] | None) -> Turn:
+    """What a payload does to the step; nothing where it is unknown."""
+    if isinstance(payload, ContextBuilt) and payload.retry_of is None:
+        return _BEGINS
+    if isinstance(payload, Resumed) and payload.set_back is not None:
+        return Turn(sets=payload.set_back.step)
+    return NO_TURN
 
 
 def check_states(event: NewEvent) -> None:

@@ -20,10 +20,12 @@ from core.errors import (
     StoreStopped,
     UnresolvedReference,
 )
+from core.events import registry
 from core.events.control import ControlChanged, PlanChanged
 from core.events.envelope import BlobRef, NewEvent, chain_start
+from core.events.fields import Payload
 from core.events.model_call import ContextBuilt, ModelReplied
-from core.events.prepare import STATES, prepare
+from core.events.prepare import STATES, Prepared, prepare
 from core.events.task import TaskStarted
 from core.events.tool import ToolIntent, ToolResult
 from core.limits import GROUP_BYTES_MAX, QUEUE_MEMBERS_MAX
@@ -700,6 +702,38 @@ def test_an_append_without_events_is_refused(world: SqliteWorld) -> None:
     assert isinstance(world.refused(world.append_later([])), InvalidInput)
 
 
+def test_an_append_states_the_present_step_or_the_next(world: SqliteWorld) -> None:
+    def at(event_id: str, step: int | None, payload: Payload | None = None) -> Prepared:
+        built = payload is not None
+        stated = NewEvent(
+            event_id=event_id,
+            type="ContextBuilt" if built else "note.seen",
+            schema_version=1,
+            payload=registry.encode(payload) if payload is not None else b"{}",
+            step=step,
+            invocation_id=event_id if built else None,
+        )
+        return prepare("t", stated)
+
+    turn = ContextBuilt(manifest_digest="sha256:" + "0" * 64, count=0)
+    retry = msgspec.structs.replace(turn, retry_of="c1")
+    world.owned()
+    assert isinstance(world.refused(world.append_later([at("far", 2, turn)])), InvalidInput)
+    world.append(at("c1", 1, turn), at("n1", 1), at("r1", 2, retry), at("n2", None))
+    assert world.store.head(TENANT, "t").step == 1, "a retry begins no step"
+    world.append(at("c2", None, turn), at("c3", 3, turn))
+    assert world.store.head(TENANT, "t").step == 3
+    for event_id, step in (("low", 2), ("high", 5)):
+        error = world.refused(world.append_later([at("ok." + event_id, 3), at(event_id, step)]))
+        assert isinstance(error, InvalidInput)
+        assert error.data["field"] == "step"
+    world.reopen()
+    assert world.store.head(TENANT, "t").step == 3
+    assert isinstance(world.refused(world.append_later([at("c1.again", 1, turn)])), InvalidInput)
+    assert world.append(at("c1", 1, turn)).duplicate, "a retry is known before it is held to a step"
+    assert world.findings() == []
+
+
 def test_a_new_event_keeps_all_it_states(world: SqliteWorld) -> None:
     world.owned()
     ref = world.blobs.put(TENANT, b"x" * 30)
@@ -709,7 +743,7 @@ def test_a_new_event_keeps_all_it_states(world: SqliteWorld) -> None:
         schema_version=3,
         payload=b'{"a":1}',
         occurred_at=5,
-        step=7,
+        step=1,
         operation_id="op",
         attempt_id="at",
         invocation_id="in",

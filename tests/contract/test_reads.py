@@ -13,7 +13,7 @@ import pytest
 from core.canonical import canonical, sha256
 from core.errors import NotFound, StrandlineError
 from core.events.envelope import NewEvent
-from core.events.model_call import ModelReplied
+from core.events.model_call import ContextBuilt, ModelReplied
 from core.events.prepare import Prepared, prepare
 from store.blocks import BLOCK_EVENTS
 from store.ports import ImportSource, SourceSegment
@@ -27,10 +27,15 @@ def fill(world: SqliteWorld, count: int, seed: int = 1) -> list[Prepared]:
     made: list[Prepared] = []
     step = 0
     for number in range(count):
-        step += chosen.random() < 0.2
-        stated: dict[str, Any] = {"step": step} if chosen.random() < 0.8 else {}
+        begins = chosen.random() < 0.2
+        step += begins
+        stated: dict[str, Any] = {"step": step} if begins or chosen.random() < 0.8 else {}
         kind = chosen.choices(["note", "intent", "reply"], [20, 2, 1])[0]
-        if kind == "note":
+        if begins:
+            turn = ContextBuilt(manifest_digest="sha256:" + "0" * 64, count=0)
+            stated["invocation_id"] = f"turn{number}"
+            made.append(event("t", f"e{number}", "ContextBuilt", turn, **stated))
+        elif kind == "note":
             made.append(note(f"e{number}", **stated))
         elif kind == "intent":
             made.append(intent(f"e{number}", f"op{number // 50}", f"op{number // 50}"))

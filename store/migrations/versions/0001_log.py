@@ -46,6 +46,7 @@ def upgrade() -> None:
         _number("staged"),
         _number("staged_to"),
         _number("incidents"),
+        _number("step"),
         sqlite_strict=True,
     )
     op.create_index("trajectories_by_key", "trajectories", ["trajectory_key"], unique=True)
