@@ -19,7 +19,7 @@ from typing import Any, BinaryIO, Literal, Protocol
 
 from core.errors import ImportRefused
 from core.events.envelope import NewEvent
-from core.events.fields import Payload
+from core.events.fields import Payload, Usage
 
 Outcome = Literal["imported", "appended", "unchanged", "conflict", "refused", "skipped"]
 
@@ -101,25 +101,27 @@ def _whole(value: object) -> int | None:
 
 @dataclass(slots=True)
 class Tokens:
-    """Tokens of all replies in four disjoint buckets."""
+    """Tokens of all replies in four disjoint buckets; None: no reply states that kind."""
 
-    input: int = 0
+    input: int | None = None
     """Uncached input."""
-    output: int = 0
-    cache_read: int = 0
-    cache_write: int = 0
+    output: int | None = None
+    cache_read: int | None = None
+    cache_write: int | None = None
     unreported: int = 0
     """Replies whose tokens the source does not record; they are not zero, they are unknown."""
 
-    def add(self, other: Tokens) -> None:
-        """Add another source's tokens to these."""
-        self.input += other.input
-        self.output += other.output
-        self.cache_read += other.cache_read
-        self.cache_write += other.cache_write
-        self.unreported += other.unreported
+    def count(self, usage: Usage | None) -> None:
+        """Add the tokens of one reply; None: the source does not record them."""
+        if usage is None:
+            self.unreported += 1
+            return
+        self.input = _sum(self.input, usage.input)
+        self.output = _sum(self.output, usage.output)
+        self.cache_read = _sum(self.cache_read, usage.cache_read)
+        self.cache_write = _sum(self.cache_write, usage.cache_write)
 
-    def plain(self) -> dict[str, int]:
+    def plain(self) -> dict[str, int | None]:
         """The four buckets, as the JSON line states them."""
         return {
             "input": self.input,
@@ -127,6 +129,10 @@ class Tokens:
             "cache_read": self.cache_read,
             "cache_write": self.cache_write,
         }
+
+
+def _sum(so_far: int | None, more: int | None) -> int | None:
+    return so_far if more is None else (so_far or 0) + more
 
 
 @dataclass(slots=True)

@@ -483,14 +483,7 @@ class Walk:
 
     def _add_tokens(self, recorded: Reply) -> None:
         self.findings.token_rules[recorded.usage_rule] += 1
-        usage, tokens = recorded.usage, self.findings.tokens
-        if usage is None:
-            tokens.unreported += 1
-            return
-        tokens.input += usage.input or 0
-        tokens.output += usage.output or 0
-        tokens.cache_read += usage.cache_read or 0
-        tokens.cache_write += usage.cache_write or 0
+        self.findings.tokens.count(recorded.usage)
 
     def _settle(
         self, message: Message, extra: dict[str, Any], recorded: Reply, invocation: str

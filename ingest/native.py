@@ -690,15 +690,8 @@ def _notice(bundle: Bundle, event: Event, findings: Findings, checked: _Checked)
 
 
 def _count_tokens(usage: Usage | None, findings: Findings) -> None:
-    tokens = findings.tokens
     findings.token_rules["as the log's ModelReplied states them"] += 1
-    if usage is None:
-        tokens.unreported += 1
-        return
-    tokens.input += usage.input or 0
-    tokens.output += usage.output or 0
-    tokens.cache_read += usage.cache_read or 0
-    tokens.cache_write += usage.cache_write or 0
+    findings.tokens.count(usage)
 
 
 def _refuse_other_history(
