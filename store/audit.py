@@ -68,12 +68,16 @@ def _audit(opened: Opened, tenant: str | None) -> Iterator[Finding | str]:
         yield from _database(connection)
         yield from _readable(_logs(opened, connection, tenant))
         yield "checking requests, ledger, sources and blobs"
-        with _snapshot(connection):
-            yield from _readable(_orphans(connection))
-            yield from _readable(_requests(connection))
-            yield from _readable(_ledger(connection))
-            yield from _readable(_sources(opened, connection))
-            yield from _readable(_blobs(opened, connection))
+        yield from _readable(_tables(opened, connection))
+
+
+def _tables(opened: Opened, connection: Connection) -> Iterator[Finding]:
+    with _snapshot(connection):
+        yield from _readable(_orphans(connection))
+        yield from _readable(_requests(connection))
+        yield from _readable(_ledger(connection))
+        yield from _readable(_sources(opened, connection))
+        yield from _readable(_blobs(opened, connection))
 
 
 def _logs(opened: Opened, connection: Connection, tenant: str | None) -> Iterator[Finding | str]:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from core.errors import DomainUnavailable, StoreStopped
+from core.errors import CorruptAt, DomainUnavailable, StoreStopped
 from store import sqlite_driver
 from store.ports import Check, Domain
 from store.sqlite_driver import Connection
@@ -68,6 +68,10 @@ def connect(
                     f"{check.name} is {check.found}, domain {domain} needs {check.expected}",
                     setting=check.name,
                 )
+    except UnicodeDecodeError as error:
+        connection.close()
+        # SQLite names what it cannot parse of the schema, in bytes that are no text any more.
+        raise CorruptAt("the log file is damaged: its schema cannot be read") from error
     except BaseException:
         connection.close()
         raise
@@ -112,7 +116,7 @@ class Readers:
 
     @contextmanager
     def use(self) -> Iterator[Connection]:
-        """Lend a connection; StoreStopped once closed."""
+        """Lend a connection; StoreStopped once closed, CorruptAt for a file that is damaged."""
         with self._lock:
             if self._closed:
                 raise StoreStopped("the store is closed")
@@ -123,6 +127,10 @@ class Readers:
         try:
             yield connection
             keep = True
+        except sqlite_driver.Error as error:
+            if sqlite_driver.is_damage(error):
+                raise CorruptAt(f"the log file is damaged: {error}") from error
+            raise
         finally:
             with self._lock:
                 keep = keep and not self._closed and len(self._idle) < READERS_KEPT_MAX

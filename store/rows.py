@@ -8,11 +8,11 @@ None it binds, which for an event took as long as storing it.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
-from core.errors import InvalidInput
+from core.errors import CorruptAt, InvalidInput
 from core.events.envelope import BlobRef, Event, NewEvent
 from core.events.prepare import Prepared
 from store.state import NewRow, Piece
@@ -68,6 +68,7 @@ MARKS = ", ".join(f"NULLIF(?, {_ABSENT[name]})" if name in _ABSENT else "?" for 
 
 _REF = msgspec.json.Decoder(BlobRef)
 _REFS = msgspec.json.Decoder(tuple[BlobRef, ...])
+Decoded = TypeVar("Decoded")
 _encode = msgspec.json.encode
 _INT_MAX = 2**63 - 1
 
@@ -139,6 +140,18 @@ def full(row: NewRow) -> tuple[object, ...]:
     )
 
 
+def _decoded(
+    decoder: msgspec.json.Decoder[Decoded], text: str | bytes, sequence_number: int
+) -> Decoded:
+    try:
+        return decoder.decode(text)
+    except (msgspec.DecodeError, TypeError) as error:
+        raise CorruptAt(
+            f"event {sequence_number}: what it names cannot be read: {error}",
+            sequence_number=sequence_number,
+        ) from error
+
+
 def event(trajectory_id: str, row: Sequence[Any]) -> Event:
     """A row of SELECT_EVENT as an event."""
     return Event(
@@ -159,13 +172,13 @@ def event(trajectory_id: str, row: Sequence[Any]) -> Event:
         payload_digest=row[15],
         payload_length=row[16],
         payload=row[17],
-        payload_ref=_REF.decode(row[18]) if row[18] is not None else None,
+        payload_ref=_decoded(_REF, row[18], row[2]) if row[18] is not None else None,
         occurred_at=row[19],
         step=row[20],
         operation_id=row[21],
         attempt_id=row[22],
         invocation_id=row[23],
-        refs=_REFS.decode(row[24]) if row[24] is not None else (),
+        refs=_decoded(_REFS, row[24], row[2]) if row[24] is not None else (),
     )
 
 
@@ -190,7 +203,7 @@ def fold_event(trajectory_id: str, row: Sequence[Any]) -> Event:
         0,
         row[4],
         row[9],
-        _REF.decode(ref) if ref is not None else None,
+        _decoded(_REF, ref, row[0]) if ref is not None else None,
         row[11],
         row[12],
         row[13],

@@ -54,3 +54,13 @@ def error_name(error: BaseException) -> str:
     """`SQLITE_FULL`, `SQLITE_IOERR`, ... without the extended part; "" if it names none."""
     name = str(getattr(error, "sqlite_errorname", "") or "")
     return "_".join(name.split("_")[:2])
+
+
+def is_damage(error: BaseException) -> bool:
+    """Whether the file's bytes are not what SQLite, its text encoding or our schema can read."""
+    if error_name(error) in ("SQLITE_CORRUPT", "SQLITE_NOTADB"):
+        return True
+    text = str(error)
+    return isinstance(error, Error) and (
+        "Could not decode to UTF-8" in text or text.startswith(("no such column", "no such table"))
+    )

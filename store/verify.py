@@ -6,11 +6,13 @@ from collections.abc import Iterator
 from typing import Protocol
 
 from core.canonical import sha256
-from core.errors import CorruptAt
+from core.errors import CorruptAt, StrandlineError
 from core.events.envelope import Event, chain_start, chain_value, event_digest
 from store.ports import Finding, Head
 
 _PAGE = 500
+#: What a field of another kind than its column's makes of the code that hashes it.
+_UNREADABLE = (StrandlineError, TypeError, ValueError, AttributeError, OverflowError)
 
 
 class Reader(Protocol):
@@ -82,16 +84,19 @@ def walk(store: Reader, head: Head, upto: int | None) -> Iterator[tuple[int, Fin
         return Finding(invariant, head.tenant, head.trajectory_id, at, detail)
 
     while number < end:
-        page = store.events(head.tenant, head.trajectory_id, after=number, upto=end, limit=_PAGE)
+        page, unread = _read(store, head, number, end)
         for event in page:
             number += 1
             if event.sequence_number != number:
                 yield number, finding("LOG-1", number, f"event {number} is not there")
                 return
-            problem = event_problem(event)
+            try:
+                problem, chain = event_problem(event), chain_after(chain, event)
+            except _UNREADABLE as error:
+                yield number, finding("ENV-1", number, f"it cannot be read: {error}")
+                return
             if problem is not None:
                 yield number, finding("ENV-1", number, problem)
-            chain = chain_after(chain, event)
             if chain != event.chain:
                 yield (
                     number,
@@ -101,9 +106,30 @@ def walk(store: Reader, head: Head, upto: int | None) -> Iterator[tuple[int, Fin
             if event.recorded_at < recorded_at:
                 yield number, finding("LOG-3", number, "recorded_at decreases")
             recorded_at = event.recorded_at
+        if unread is not None:
+            yield number + 1, finding("ENV-1", number + 1, unread)
+            return
         if not page:
             yield number + 1, finding("LOG-1", number + 1, "the log ends before its head")
             return
         yield number, None
     if end == head.sequence_number and chain != head.chain:
         yield end, finding("ENV-2", end or None, "the head's chain value is not the log's")
+
+
+def _read(store: Reader, head: Head, after: int, end: int) -> tuple[list[Event], str | None]:
+    """The next page, or what can be read of it and why its next event cannot."""
+    limit, page = _PAGE, list[Event]()
+    while True:
+        try:
+            found = store.events(
+                head.tenant, head.trajectory_id, after=after + len(page), upto=end, limit=limit
+            )
+        except CorruptAt as error:
+            if limit == 1:
+                return page, str(error)
+            limit = 1  # Name the event: one by one up to it.
+            continue
+        page += found
+        if limit > 1 or not found or len(page) >= _PAGE:
+            return page, None
