@@ -12,6 +12,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, BinaryIO, Protocol
 
@@ -47,7 +48,9 @@ class Backend(Protocol):
     def audit(self) -> Iterator[Wire]: ...
     def export(self, trajectory_id: str, out: BinaryIO) -> None: ...
     def facts(self) -> Wire: ...
-    def import_path(self, path: str, progress: Progress) -> Iterator[Wire]: ...
+    def import_path(
+        self, path: str, progress: Progress, as_name: str | None = None
+    ) -> Iterator[Wire]: ...
 
 
 class Local:
@@ -101,8 +104,10 @@ class Local:
     def facts(self) -> Wire:
         return reads.facts(self.runtime, self.who, version())
 
-    def import_path(self, path: str, progress: Progress) -> Iterator[Wire]:
-        for report in self.parts.import_path(self.who, path, progress):
+    def import_path(
+        self, path: str, progress: Progress, as_name: str | None = None
+    ) -> Iterator[Wire]:
+        for report in self.parts.import_path(self.who, path, progress, as_name):
             yield _document(report)
 
 
@@ -151,7 +156,9 @@ class Served:
     def facts(self) -> Wire:
         return self.remote.get(links.api_facts())
 
-    def import_path(self, path: str, progress: Progress) -> Iterator[Wire]:
+    def import_path(
+        self, path: str, progress: Progress, as_name: str | None = None
+    ) -> Iterator[Wire]:
         try:
             for found in walk(path):
                 if isinstance(found, Skipped):
@@ -159,11 +166,11 @@ class Served:
                     yield _document(Report(found.name, outcome="skipped", refused=refused))
                     continue
                 with found.file:
-                    yield self._upload(found, progress)
+                    yield self._upload(found, progress, as_name)
         except ImportRefused as error:
             yield _document(Report(show(path), refused=[Refusal.of(error)]))
 
-    def _upload(self, opened: OpenedFile, progress: Progress) -> Wire:
+    def _upload(self, opened: OpenedFile, progress: Progress, as_name: str | None) -> Wire:
         if opened.size > IMPORT_BYTES_MAX:
             error = ImportRefused(
                 f"a server takes files of at most {IMPORT_BYTES_MAX:,} bytes; stop it and import "
@@ -172,10 +179,18 @@ class Served:
             )
             return _document(Report(opened.name, refused=[Refusal.of(error)]))
         try:
-            report = self.remote.import_file(opened, progress)
+            source = source_name(opened, as_name)
+            report = self.remote.import_file(replace(opened, identity=source), progress)
         except ImportRefused as error:
             return _document(Report(opened.name, refused=[Refusal.of(error)]))
         return {**report, "path": opened.name}
+
+
+def source_name(opened: OpenedFile, as_name: str | None) -> str:
+    """What a file is remembered as: the name given (in a folder, with its own), or its path."""
+    if as_name is None:
+        return opened.identity
+    return f"{as_name}/{opened.name}" if opened.in_folder else as_name
 
 
 def _document(report: Report) -> Wire:
@@ -183,8 +198,11 @@ def _document(report: Report) -> Wire:
 
 
 @contextmanager
-def connect(settings: Settings, server: str | None, *, write: bool) -> Iterator[Backend]:
-    """The backend a command shall use; `write` for one that appends or keeps projections.
+def connect(
+    settings: Settings, server: str | None, *, write: bool, create: bool = True
+) -> Iterator[Backend]:
+    """The backend a command shall use; `write` for one that appends or keeps projections, `create`
+    for one that may make the store it writes to.
 
     Raises StoreStopped where the folder stays owned by a process that serves nothing, and
     NotFound where there is no data folder to read.
@@ -205,10 +223,11 @@ def connect(settings: Settings, server: str | None, *, write: bool) -> Iterator[
             _wait(settings.data_folder, owner, end)
             continue
         break
-    if not write and not any(settings.data_folder.glob("store-*.db")):
+    if not (write and create) and not any(settings.data_folder.glob("store-*.db")):
         raise NotFound(
-            f"there is no data in {settings.data_folder} yet; import something, or name another "
-            "folder with --data"
+            f"there is no data in {settings.data_folder}",
+            advice="Name the right folder with --data, or import something: "
+            "`strandline import PATH`.",
         )
     parts = _open(settings, end, write=write)
     try:

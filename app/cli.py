@@ -68,12 +68,14 @@ def _settings(data: Path | None, **more: object) -> Settings:
 
 
 @contextmanager
-def _backend(data: Path | None, server: str | None, *, write: bool = False) -> Iterator[Backend]:
+def _backend(
+    data: Path | None, server: str | None, *, write: bool = False, create: bool = True
+) -> Iterator[Backend]:
     from app import backend, logs
 
     loaded = _settings(data)
     logs.configure("error", "text")
-    with backend.connect(loaded, server, write=write) as opened:
+    with backend.connect(loaded, server, write=write, create=create) as opened:
         yield opened
 
 
@@ -109,29 +111,44 @@ def serve(
 @app.command("import", epilog=console.epilog())
 def import_(
     paths: Annotated[list[str], typer.Argument(metavar="PATH...", help="Files or folders.")],
+    *,
     data: Data = None,
     server: Server = None,
     json: Json = False,
+    as_name: Annotated[
+        str | None,
+        typer.Option(
+            "--as",
+            metavar="NAME",
+            help="Know the source by this name, not by its path.",
+        ),
+    ] = None,
+    verbose: Annotated[
+        bool, typer.Option("--verbose", "-v", help="Say of each file what it cannot record.")
+    ] = False,
 ) -> None:
     """Import trajectory files. The same file changes nothing; a grown one appends.
 
     With --json, one line per file: path, format, trajectories [{id, events, head, chain}],
-    refused [{where, why}], tokens {input, output, cache_read, cache_write}.
+    refused [{where, why}], tokens {input, output, cache_read, cache_write}; a figure that the file
+    does not hold is null.
     """
     from app import import_report
 
-    everything_worked = True
-    with _backend(data, server, write=True) as backend:
-        for path in paths:
-            with console.meter(path) as progress:
-                for document in backend.import_path(path, progress):
-                    everything_worked = everything_worked and bool(document["ok"])
-                    if json:
-                        console.out_json(import_report.line(document))
-                    else:
-                        import_report.show(document)
-    if not everything_worked:
-        raise typer.Exit(console.REFUSED)
+    if as_name is not None:
+        import_report.check_name(as_name, paths)
+    printed = import_report.Printer(json=json, verbose=verbose)
+    there = [path for path in paths if not printed.missing(path)]
+    # A store is not made for the sake of a path that leads nowhere.
+    if there:
+        with _backend(data, server, write=True) as backend:
+            for path in there:
+                with console.meter(path) as progress:
+                    for document in backend.import_path(path, progress, as_name):
+                        printed.document(document)
+    printed.end()
+    if printed.exit_code:
+        raise typer.Exit(printed.exit_code)
 
 
 @app.command("list", epilog=console.epilog())
@@ -146,7 +163,7 @@ def list_(
     ascending: Annotated[bool, typer.Option("--ascending", help="Smallest first.")] = False,
     limit: Annotated[int, typer.Option(min=1, help="At most so many.")] = 50,
     text: Annotated[str | None, typer.Option(help="In title or id.")] = None,
-    status: Annotated[str | None, typer.Option(help="Control state, e.g. SUCCEEDED.")] = None,
+    status: Annotated[str | None, typer.Option(help="Control state, e.g. COMPLETED.")] = None,
     standing: Annotated[str | None, typer.Option(help="gated, reported, imported, replica.")] = (
         None
     ),
@@ -154,9 +171,9 @@ def list_(
     """List trajectories, newest first."""
     from app import listing
 
-    given = {"text": text, "status": status, "standing": standing}
-    filters = {name: value for name, value in given.items() if value is not None}
-    with _backend(data, server, write=True) as backend:
+    filters = listing.filters(text=text, status=status, standing=standing)
+    listing.check_sort(sort)
+    with _backend(data, server, write=True, create=False) as backend:
         rows, total = listing.collect(
             backend, sort=sort, descending=not ascending, limit=limit, filters=filters
         )
@@ -164,7 +181,7 @@ def list_(
         for row in rows:
             console.out_json(row)
     else:
-        listing.show(rows, total)
+        listing.show(rows, total, filters)
 
 
 def _place(text: str) -> tuple[str, int | None]:
@@ -175,7 +192,7 @@ def _place(text: str) -> tuple[str, int | None]:
     if not at or number == "head":
         return trajectory_id(name), None
     if not (number.isascii() and number.isdigit() and len(number) <= 15):
-        raise InvalidInput(f"{console.safe(text)}: a boundary is written ID@NUMBER", field="ID")
+        raise InvalidInput(f"{console.safe(text)}: a boundary is written ID@NUMBER", field="place")
     return trajectory_id(name), int(number)
 
 
@@ -213,7 +230,11 @@ def diff(
 
     (name, first), (other, second) = _place(a), _place(b)
     if name != other:
-        raise InvalidInput("both boundaries are of one trajectory: ID@A ID@B", field="ID")
+        raise InvalidInput(
+            "both boundaries must be of one trajectory: ID@A ID@B",
+            field="place",
+            advice="`strandline diff ID@A ID@B` takes the same ID twice.",
+        )
     with _backend(data, server) as backend:
         head = int(backend.trajectory(name)["head"])
         found = backend.difference(
@@ -233,11 +254,15 @@ def export(
     ],
     data: Data = None,
     server: Server = None,
+    force: Annotated[
+        bool, typer.Option("--force", "-f", help="Replace FILE if it exists.")
+    ] = False,
 ) -> None:
     """Export a trajectory's log as JSONL; `import` takes it back to the same chain, read-only."""
     from app import exporting
     from core.ids import trajectory_id
 
+    exporting.check(output, force=force)
     with _backend(data, server) as backend:
         exporting.export(backend, trajectory_id(name), output)
 
@@ -295,7 +320,8 @@ def demo(
     data: Data = None,
     host: Annotated[str | None, typer.Option(help="Address. [env: STRANDLINE_HOST]")] = None,
     port: Annotated[
-        int | None, typer.Option(envvar="PORT", help="Port; 0: any free one. [env: PORT]")
+        int | None,
+        typer.Option(envvar="PORT", show_envvar=False, help="Port; 0: any free one. [env: PORT]"),
     ] = None,
 ) -> None:
     """Serve made-up trajectories, one of them long, from a data folder of their own."""
@@ -316,7 +342,7 @@ def _run(arguments: list[str]) -> int:
         # How typer ends: 0, its own 2 for wrong usage, or the code of a typer.Exit.
         return ended.code if isinstance(ended.code, int) else int(bool(ended.code))
     except StrandlineError as error:
-        console.explain(error)
+        console.explain(error, arguments)
         return console.exit_code(error)
     except KeyboardInterrupt:
         return console.INTERRUPTED
@@ -325,7 +351,8 @@ def _run(arguments: list[str]) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return console.OK
     except OSError as error:
-        console.note(f"strandline: {console.safe(error.filename or 'a file')}: {error.strerror}")
+        shown = console.safe(error.filename or "a file")
+        console.note(f"strandline: {shown}: {(error.strerror or 'cannot be used').lower()}")
         console.note("  Check that it exists, is readable, and that its disk has room.")
         return console.UNAVAILABLE
     except Exception as error:

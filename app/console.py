@@ -10,6 +10,8 @@ INVARIANTS
 from __future__ import annotations
 
 import os
+import re
+import shlex
 import sys
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -19,9 +21,11 @@ from typing import Any, Protocol
 import orjson
 
 from app.errors import code_of
-from app.paths import ERROR_DOCS
+from app.paths import ERROR_DOCS, program
 from app.presenters.terminal import one_line
 from core.errors import StrandlineError
+
+_COMMAND = re.compile(r"`strandline ([^`]*)`")
 
 OK = 0
 FAILED = 1
@@ -97,18 +101,63 @@ def out_json(value: object) -> None:
     sys.stdout.flush()
 
 
-def explain(error: StrandlineError) -> None:
-    """What happened and what to do, on standard error."""
+def explain(error: StrandlineError, arguments: Sequence[str] = ()) -> None:
+    """What happened and what to do, on standard error; `arguments` are those of the command."""
+    command = next((word for word in arguments if not word.startswith("-")), "")
+    store = _store_of(arguments)
+    note(f"strandline: {safe(as_run(str(error), store), 600)} [{code_of(error)}]")
+    note(f"  {safe(as_run(what_to_do(error, command), store), 400)}")
+
+
+def as_run(text: str, store: str = "") -> str:
+    """The text with our commands as they can be run here, on the store that was named."""
+
+    def whole(found: re.Match[str]) -> str:
+        more = "" if found[1].endswith("--help") else store
+        return f"`{program()} {found[1]}{more}`"
+
+    return _COMMAND.sub(whole, text)
+
+
+def _store_of(arguments: Sequence[str]) -> str:
+    """` --data DIR` as it was given, to be given again; empty where it was not."""
+    for option in ("--data", "--server"):
+        for at, word in enumerate(arguments):
+            if word == option and at + 1 < len(arguments):
+                return f" {option} {shlex.quote(arguments[at + 1])}"
+            if word.startswith(f"{option}="):
+                return f" {shlex.quote(word)}"
+    return ""
+
+
+#: What to do about a value that is not allowed, by its field.
+_FIELD_ADVICE: dict[str, str] = {
+    "port": "Choose another port; --port 0 lets the system choose one.",
+    "token": "`openssl rand -hex 16` makes a good one.",
+    "place": "Write ID, ID@NUMBER or ID@head.",
+    "trajectory_id": "`strandline list` shows the ids there are.",
+    "server": "Name it as it says itself when it starts: http://127.0.0.1:8000.",
+    "data": "Name a folder with --data or STRANDLINE_DATA.",
+}
+
+
+def what_to_do(error: StrandlineError, command: str = "") -> str:
+    """The advice that fits this error: its own, by its field, by what it names, by its code."""
+    data = error.data
+    if data.get("advice"):
+        return str(data["advice"])
     code = code_of(error)
-    note(f"strandline: {safe(error, 600)} [{code}]")
-    note(f"  {what_to_do(code)}")
-
-
-def what_to_do(code: str) -> str:
-    """The first advice of a code's page."""
+    if code == "invalid":
+        known = _FIELD_ADVICE.get(str(data.get("field")))
+        return known or f"`strandline {command} --help` says what is allowed.".replace("  ", " ")
+    if code == "not_found" and data.get("trajectory_id") and isinstance(data.get("head"), int):
+        name = safe(data["trajectory_id"], 100)
+        return f"Its newest boundary: `strandline show {name}@{data['head']}`."
+    if code == "store_stopped" and data.get("owned") and data.get("url"):
+        return f"Open {safe(data['url'])}, or stop it first; another --data is another store."
     text = (ERROR_DOCS / f"{code}.md").read_text(encoding="utf-8")
     advice = text.partition("## What to do")[2].strip().splitlines()[0]
-    return advice.removeprefix("- ").replace("`", "").replace("**", "")
+    return advice.removeprefix("- ").replace("**", "")
 
 
 @dataclass(frozen=True, slots=True)

@@ -82,7 +82,8 @@ _BY_STATUS: dict[int, str] = {
     422: "invalid",
     431: "headers_too_large",
 }
-_RESERVED = ("type", "title", "status", "detail", "code", "outcome", "request_id")
+#: `advice` is for the command line: what to do there.
+_RESERVED = ("type", "title", "status", "detail", "code", "outcome", "request_id", "advice")
 
 
 class HttpRefused(StrandlineError):
@@ -176,6 +177,8 @@ def respond(
 ) -> Response:
     """The answer to a refusal, as JSON or as a page, with Retry-After where one is known."""
     answer = ANSWERS[code]
+    # For the guard, which counts the writes that were refused before the store saw them.
+    scope.setdefault("state", {})["refused"] = code
     body = problem(code, detail, request_id_of(scope), data)
     sent = dict(headers or {})
     if answer.retry_after_seconds is not None:
@@ -195,7 +198,10 @@ def respond(
 
 def respond_to(scope: Scope, error: StrandlineError) -> Response:
     """The answer to an error of ours."""
-    return respond(scope, code_of(error), str(error), error.data)
+    response = respond(scope, code_of(error), str(error), error.data)
+    if error.counted:
+        scope["state"]["refused"] = None
+    return response
 
 
 def request_id_of(scope: Scope) -> str:

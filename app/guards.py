@@ -388,6 +388,9 @@ class Exchange:
     def _done(self, failed: BaseException | None) -> None:
         elapsed = time.perf_counter() - self.started
         metrics.observe(self.kind.name, self.status, elapsed)
+        refused = self.scope["state"].get("refused")
+        if refused is not None and self.scope["method"] not in SAFE_METHODS:
+            metrics.refuse(refused)
         if failed is not None:
             _LOG.error("request failed", path=self.scope["path"], exc_info=failed)
         elif self.status >= 400 or self.kind.logged or logs.debugging():

@@ -2,18 +2,36 @@
 
 from __future__ import annotations
 
+import errno
+import os
+from collections.abc import Sequence
 from typing import Any
 
 from app import console
 from app.presenters import format as fmt
+from core.errors import InvalidInput
 
 Wire = dict[str, Any]
 _BUCKETS = ("input", "output", "cache_read", "cache_write")
+NAME_CHARS_MAX = 255
+
+
+def check_name(name: str, paths: Sequence[str]) -> None:
+    """InvalidInput for a name a source cannot have, and for one name of several paths."""
+    if not name or len(name) > NAME_CHARS_MAX or not name.isprintable():
+        raise InvalidInput(
+            f"--as takes a name of 1 to {NAME_CHARS_MAX} printable characters", field="as"
+        )
+    if len(paths) > 1:
+        raise InvalidInput(
+            "--as names one source, and several paths were given",
+            field="as",
+            advice="Import each path by a command of its own.",
+        )
 
 
 def line(document: Wire) -> Wire:
     """`path, format, trajectories, refused, tokens`, exactly as documented."""
-    tokens = document["tokens"]
     return {
         "path": document["path"],
         "format": document["format"],
@@ -22,23 +40,94 @@ def line(document: Wire) -> Wire:
             for item in document["trajectories"]
         ],
         "refused": [{"where": item["where"], "why": item["why"]} for item in document["refused"]],
-        "tokens": {name: tokens[name] for name in _BUCKETS},
+        "tokens": _figures(document),
     }
 
 
-def show(document: Wire) -> None:
-    """What became of one file."""
+def _figures(document: Wire) -> dict[str, int | None]:
+    """The four buckets; null where the file states none, which is not the same as 0."""
+    return {name: document["tokens"][name] for name in _BUCKETS}
+
+
+class Printer:
+    """Prints each report as it comes, and at the end what the formats do not record."""
+
+    def __init__(self, *, json: bool, verbose: bool) -> None:
+        self._json = json
+        self._verbose = verbose
+        self._gaps: dict[str, dict[tuple[str, str], None]] = {}
+        """Format -> what it does not record and why, in the order met."""
+        self._refused = self._missing = False
+
+    @property
+    def exit_code(self) -> int:
+        """How the command ends."""
+        if self._refused:
+            return console.REFUSED
+        return console.NOT_FOUND if self._missing else console.OK
+
+    def missing(self, path: str) -> bool:
+        """Whether the path leads nowhere; it is said then."""
+        try:
+            os.stat(path)
+        except OSError as error:
+            if error.errno not in (errno.ENOENT, errno.ENOTDIR):
+                return False
+        except ValueError:
+            return False
+        else:
+            return False
+        self._missing = True
+        why = "there is no such file or folder"
+        if self._json:
+            empty = dict.fromkeys(_BUCKETS)
+            refused = [{"where": "the path", "why": why}]
+            console.out_json(
+                {"path": console.safe(path, 4096), "format": None, "trajectories": [],
+                 "refused": refused, "tokens": empty}
+            )  # fmt: skip
+        else:
+            console.note(f"strandline: {console.safe(path, 400)}: {why}")
+        return True
+
+    def document(self, document: Wire) -> None:
+        """What became of one file."""
+        self._refused = self._refused or not document["ok"]
+        if self._json:
+            console.out_json(line(document))
+            return
+        _show(document, verbose=self._verbose)
+        if not self._verbose and document["outcome"] != "unchanged":
+            known = self._gaps.setdefault(str(document["format"]), {})
+            known.update({(gap["what"], gap["why"]): None for gap in document["gaps"]})
+
+    def end(self) -> None:
+        """Once per format, what its files do not record."""
+        for name, gaps in self._gaps.items():
+            if not gaps:
+                continue
+            console.say(f"{console.safe(name)} does not record")
+            for what, why in gaps:
+                console.say(f"  {console.safe(what)}: {console.safe(why, 300)}")
+
+
+def _show(document: Wire, *, verbose: bool) -> None:
+    path = console.safe(document["path"], 400)
+    if document["outcome"] == "skipped":
+        why = "; ".join(console.safe(item["why"], 400) for item in document["refused"])
+        console.say(f"{path}: skipped: {why or 'it is no trajectory'}")
+        return
     known = f" ({console.safe(document['format'])})" if document["format"] else ""
-    console.say(f"{console.safe(document['path'], 400)}: {document['outcome']}{known}")
+    console.say(f"{path}: {document['outcome']}{known}")
     for item in document["trajectories"]:
         console.say(
             f"  {item['id']}  {fmt.plural(item['events'], 'event')}, "
             f"{fmt.count(item['appended'])} new, head {item['head']}  "
             f"{console.safe(item['title'], 80)}"
         )
-    if document["trajectories"]:
-        console.say(f"  tokens: {_tokens(document['tokens'])}")
-    for gap in document["gaps"]:
+    if document["trajectories"] and document["outcome"] != "unchanged":
+        console.say(f"  tokens: {_tokens(document)}")
+    for gap in document["gaps"] if verbose else ():
         console.say(f"  not recorded: {console.safe(gap['what'])}: {console.safe(gap['why'], 300)}")
     for text in document["notes"]:
         console.say(f"  note: {console.safe(text, 300)}")
@@ -46,7 +135,15 @@ def show(document: Wire) -> None:
         console.say(f"  refused: {console.safe(item['where'])}: {console.safe(item['why'], 400)}")
 
 
-def _tokens(tokens: Wire) -> str:
-    text = ", ".join(f"{fmt.count(tokens[name])} {name.replace('_', ' ')}" for name in _BUCKETS)
-    unknown = tokens.get("unreported_replies", 0)
-    return f"{text}; {fmt.plural(unknown, 'reply', 'replies')} without figures" if unknown else text
+def _tokens(document: Wire) -> str:
+    figures = _figures(document)
+    unknown = document["tokens"].get("unreported_replies", 0)
+    without = f"{fmt.plural(unknown, 'reply', 'replies')} without figures" if unknown else ""
+    if all(value is None for value in figures.values()):
+        return without or "none"
+    text = ", ".join(
+        f"{fmt.count(value)} {name.replace('_', ' ')}"
+        for name, value in figures.items()
+        if value is not None
+    )
+    return f"{text}; {without}" if without else text

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, get_args
 
 from app import console
 from app.console import Column
 from app.presenters import format as fmt
 from app.presenters.standing import control_word
+from core.errors import InvalidInput
+from core.events.control import ControlState
+from core.events.envelope import Standing
 from core.limits import PAGE_ROWS_MAX
+from runtime.service import SORTS
 
 if TYPE_CHECKING:
     from app.backend import Backend
@@ -47,10 +52,44 @@ def collect(
             return rows, int(page["total"])
 
 
-def show(rows: list[Wire], total: int) -> None:
+def check_sort(sort: str) -> None:
+    """InvalidInput for a column that the list is not sorted by."""
+    if sort not in SORTS:
+        raise InvalidInput(
+            f"--sort is “{console.safe(sort, 40)}”; expected: one of {', '.join(SORTS)}",
+            field="sort",
+        )
+
+
+def filters(*, text: str | None, status: str | None, standing: str | None) -> dict[str, str]:
+    """The filters that were given; InvalidInput for a state or standing that there is none of."""
+    found = {}
+    for name, value, known in (
+        ("status", status, get_args(ControlState)),
+        ("standing", standing, get_args(Standing)),
+    ):
+        if value is None:
+            continue
+        match = next((one for one in known if one.lower() == value.lower()), None)
+        if match is None:
+            raise InvalidInput(
+                f"--{name} is “{console.safe(value, 40)}”; expected: one of {', '.join(known)}",
+                field=name,
+            )
+        found[name] = match
+    if text is not None:
+        found["text"] = text
+    return found
+
+
+def show(rows: list[Wire], total: int, filters: Mapping[str, str]) -> None:
     """A table; absent values are a dash."""
+    if not rows and filters:
+        given = " ".join(f"--{name} {console.safe(value, 60)}" for name, value in filters.items())
+        console.note(f"no trajectory matches {given}; the list without it has what there is")
+        return
     if not rows:
-        console.note("no trajectories; import some with `strandline import PATH`")
+        console.note(console.as_run("no trajectories; import some with `strandline import PATH`"))
         return
     console.table(COLUMNS, [_row(row) for row in rows])
     if total > len(rows):

@@ -1,4 +1,5 @@
-"""Structured logs on standard error: one JSON object a line, with the request id, no secrets.
+"""Structured logs on standard error, with the request id and without secrets: one JSON object a
+line, or on a terminal a line that a person reads.
 
 Redaction is best effort by pattern: it hides what looks like a credential, and cannot know one
 that looks like a word.
@@ -15,6 +16,8 @@ from typing import Any, Literal
 
 import orjson
 import structlog
+
+from app.presenters.terminal import one_line
 
 _SECRET = re.compile(
     r"(?i)(\b(?:authorization[\"']?\s*[:=]\s*[\"']?)?(?:bearer|basic)\s+)[A-Za-z0-9+/=._~-]{6,}"
@@ -42,7 +45,7 @@ def debugging() -> bool:
 
 def configure(
     level: Literal["debug", "info", "warning", "error"] = "info",
-    style: Literal["json", "text"] = "json",
+    style: Literal["auto", "json", "text"] = "json",
 ) -> None:
     """Send our lines and those of the libraries through one chain to standard error."""
     global _level  # noqa: PLW0603  # one process, one log
@@ -56,8 +59,8 @@ def configure(
     ]
     renderer: Any = (
         structlog.processors.JSONRenderer(serializer=_json)
-        if style == "json"
-        else structlog.processors.KeyValueRenderer(key_order=["timestamp", "level", "event"])
+        if style == "json" or (style == "auto" and not sys.stderr.isatty())
+        else _line
     )
     structlog.configure(
         processors=[*shared, renderer],
@@ -79,8 +82,21 @@ def configure(
         logger = logging.getLogger(name)
         logger.handlers.clear()
         logger.propagate = name != "uvicorn.access"
+    # It tells each step of what one line of ours says: that the store was made.
+    logging.getLogger("alembic").setLevel(logging.WARNING)
     # Its lines name each start and stop at level info; ours say the same with the URL.
     logging.getLogger("uvicorn.error").setLevel(logging.WARNING)
+
+
+def _line(_logger: Any, _method: str, line: MutableMapping[str, Any]) -> str:
+    """A line for a person: time, level where it matters, what, and its values."""
+    time = str(line.pop("timestamp", ""))[11:19]
+    level, event = str(line.pop("level", "info")), one_line(str(line.pop("event", "")), 500)
+    exception = line.pop("exception", None)
+    values = " ".join(f"{key}={one_line(str(value), 300)}" for key, value in line.items())
+    head = " ".join(part for part in (time, "" if level == "info" else level, event) if part)
+    text = f"{head}  {values}" if values else head
+    return f"{text}\n{exception}" if exception else text
 
 
 def _with_request(

@@ -33,6 +33,8 @@ class _Kind:
 
 
 _kinds: dict[str, _Kind] = {}
+#: Code -> writes refused before the store saw them; the store counts its own.
+_refused: dict[str, int] = {}
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 _STATES = ("open", "full", "poisoned", "closed")
 
@@ -45,6 +47,17 @@ def observe(kind: str, status: int, seconds: float) -> None:
     counted.answers[status] = counted.answers.get(status, 0) + 1
     counted.buckets[bisect_left(_BOUNDS, seconds)] += 1
     counted.seconds += seconds
+
+
+def refuse(code: str) -> None:
+    """Count one write that was refused before it reached the store."""
+    _refused[code] = _refused.get(code, 0) + 1
+
+
+def refused_writes(stats: GroupStats) -> dict[str, int]:
+    """Every write refused since start, by code: before the store, and by it."""
+    codes = {*_refused, *stats.refused}
+    return {code: _refused.get(code, 0) + stats.refused.get(code, 0) for code in sorted(codes)}
 
 
 def exposition(runtime: Runtime) -> bytes:
@@ -71,8 +84,16 @@ class _Requests(Collector):
             for status, count in sorted(counted.answers.items()):
                 answers.add_metric((kind, str(status)), count)
             seconds.add_metric((kind,), _cumulative(counted.buckets), counted.seconds)
+        refused = CounterMetricFamily(
+            "strandline_http_refused_writes",
+            "Writes refused before they reached the store, by code",
+            labels=("code",),
+        )
+        for code, count in sorted(_refused.items()):
+            refused.add_metric((code,), count)
         yield answers
         yield seconds
+        yield refused
 
 
 def _cumulative(buckets: list[int]) -> list[tuple[str, float]]:

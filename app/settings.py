@@ -79,8 +79,9 @@ class Settings(BaseSettings):
     log_level: Literal["debug", "info", "warning", "error"] = Field(
         default="info", description="least severe line that is logged"
     )
-    log_format: Literal["json", "text"] = Field(
-        default="json", description="how lines are logged, on standard error"
+    log_format: Literal["auto", "json", "text"] = Field(
+        default="auto",
+        description="how lines are logged, on standard error; auto: text on a terminal, else json",
     )
 
     @field_validator("allowed_hosts", mode="before")

@@ -89,13 +89,17 @@ class Parts:
             with suppress(StrandlineError):
                 self.projector.catch_up(who.tenant, trajectory.id)
 
-    def import_path(self, who: Principal, path: str, progress: Progress) -> Iterator[Report]:
-        """Import a file or a folder by its path; one report per file."""
+    def import_path(
+        self, who: Principal, path: str, progress: Progress, as_name: str | None = None
+    ) -> Iterator[Report]:
+        """Import a file or a folder by its path; one report per file. `as_name` is the source's
+        identity instead of the path."""
         for report in pipeline.import_path(
             self.opened.store,
             self.opened.blobs,
             who.tenant,
             path,
+            as_name=as_name,
             progress=progress,
             spool=self.uploads,
         ):
@@ -117,9 +121,9 @@ class Parts:
         threading.Thread(target=work, name="export", daemon=True).start()
         return pipe.chunks()
 
-    def audit(self) -> Iterator[Finding | str]:
-        """Check every stored invariant; texts are progress."""
-        return audit(self.opened)
+    def audit(self, who: Principal | None = None) -> Iterator[Finding | str]:
+        """Check every stored invariant, of all or of one caller's tenant; texts are progress."""
+        return audit(self.opened, who.tenant if who is not None else None)
 
     def close(self) -> None:
         """Stop following the log, finish what is queued, let go of the folder; idempotent."""

@@ -41,6 +41,8 @@ class StrandlineError(Exception):
 
     code: ClassVar[str] = "error"
     outcome: ClassVar[Outcome] = "refused"
+    #: Whether the store has this refusal in its own counters.
+    counted: bool = False
 
     def __init__(self, message: str = "", **data: object) -> None:
         super().__init__(message or (type(self).__doc__ or "").strip().splitlines()[0])

@@ -141,6 +141,9 @@ def ledger(
     responses={**answers.problems(), **_LINES},
 )
 def audit(who: OperatorDep, parts: PartsDep) -> Response:
-    """Check every stored invariant. Lines: `{progress}`, `{finding}`, at last `{done}`."""
-    steps = reads.audited(parts.audit())
+    """Check every stored invariant of this tenant and of the file.
+
+    Lines: `{progress}`, `{finding}`, at last `{done}`.
+    """
+    steps = reads.audited(parts.audit(who))
     return StreamingResponse((wire.jsonl(step) for step in steps), media_type=answers.JSONL)

@@ -9,7 +9,7 @@ from typing import Annotated, ClassVar, Literal
 from fastapi import APIRouter, Path, Request
 from fastapi.responses import HTMLResponse, Response
 
-from app import links, render, wiring
+from app import links, metrics, render, wiring
 from app.deps import PartsDep, ReaderDep, RuntimeDep
 from app.presenters import charts
 from app.presenters.format import count, size
@@ -126,7 +126,7 @@ def health(request: Request, who: ReaderDep, runtime: RuntimeDep, parts: PartsDe
             ("Blobs", f"{count(blobs)}, {size(blob_bytes)}"),
             ("Data folder", str(parts.folder)),
         ),
-        refused=tuple(sorted(stats.refused.items())),
+        refused=tuple(metrics.refused_writes(stats).items()),
         incidents=tuple(row for row in ledger if row.kind == "incident")[-INCIDENTS:],
         lag=behind,
         trajectories=len(heads),

@@ -87,8 +87,12 @@ def test_import_of_good_and_bad_says_each_and_ends_with_3(world: World, tmp_path
         assert by_name[name]["trajectories"] == [] and by_name[name]["refused"]
     text = world.run("import", tmp_path)
     assert "\x1b" not in text.out and "refused:" in text.out
-    missing = served.run("import", "--json", tmp_path / "none", "--data", world.data)
-    assert missing.code == console.REFUSED and missing.lines[0]["refused"]
+    assert "d-pipe: skipped: it is a named pipe" in text.out
+    missing = world.run("import", "--json", tmp_path / "none")
+    assert missing.code == console.NOT_FOUND and missing.lines[0]["refused"]
+    some = world.run("import", tmp_path / "none", FILES[0])
+    assert some.code == console.NOT_FOUND
+    assert "no such file or folder" in some.err and "unchanged" in some.out
 
 
 def test_a_grown_file_appends_by_either_way_in(world: World, tmp_path: Path) -> None:
@@ -112,7 +116,14 @@ def test_list_names_what_was_imported(world: World) -> None:
     assert world.name in text.out
     one = world.run("list", "--json", "--limit", "1", "--text", world.name)
     assert [row["trajectory_id"] for row in one.lines] == [world.name]
-    assert world.run("list", "--sort", "nonsense").code == console.USAGE
+    wrong = world.run("list", "--sort", "nonsense")
+    assert wrong.code == console.USAGE
+    assert "“nonsense”; expected: one of updated, started" in wrong.err
+    wrong = world.run("list", "--status", "SUCCEEDED")
+    assert wrong.code == console.USAGE and "COMPLETED" in wrong.err
+    none = world.run("list", "--text", "no such title", "--status", "failed")
+    assert none.code == 0 and none.out == ""
+    assert "no trajectory matches --status FAILED --text no such title" in none.err
 
 
 def test_show_gives_the_record_at_a_boundary(world: World) -> None:
@@ -134,6 +145,10 @@ def test_what_is_not_there_ends_with_4(world: World) -> None:
         assert done.code == console.NOT_FOUND
         lines = done.err.splitlines()
         assert len(lines) == 2 and lines[0].endswith("[not_found]") and lines[1].startswith("  ")
+    beyond = world.run("show", f"{world.name}@{world.head + 1}")
+    store = f"--data {world.data}"
+    assert f"`strandline show {world.name}@{world.head} {store}`" in beyond.err
+    assert f"`strandline list {store}`" in world.run("show", "tr_none").err
     assert world.run("verify", "tr_none").code == console.NOT_FOUND
     assert world.run("export", "tr_none", "-o", "-").code == console.NOT_FOUND
 
@@ -169,7 +184,11 @@ def test_an_export_is_whole_or_not_there_and_imports_to_the_same_chain(
     torn.write_text("\n".join(lines[:-1]) + "\n")
     assert run("import", "--data", tmp_path / "copy2", torn).code == console.REFUSED
     nowhere = world.run("export", world.name, "-o", tmp_path / "no" / "folder.jsonl")
-    assert nowhere.code == console.UNAVAILABLE
+    assert nowhere.code == console.NOT_FOUND and "folder" in nowhere.err
+    again = world.run("export", world.name, "-o", out)
+    assert again.code == console.USAGE and "--force" in again.err
+    assert world.run("export", world.name, "-o", out, "--force").code == 0
+    assert out.read_text() == piped.out
     assert sorted(path.name for path in tmp_path.glob(".*")) == []
 
 
@@ -234,10 +253,12 @@ def test_another_server_can_be_named(world: World, tmp_path: Path) -> None:
 
 
 def test_no_data_is_said_and_nothing_is_made(tmp_path: Path) -> None:
-    for command in (("show", "tr_x"), ("verify",), ("audit",), ("export", "tr_x", "-o", "-")):
+    for command in (
+        ("show", "tr_x"), ("verify",), ("audit",), ("export", "tr_x", "-o", "-"), ("list",),
+    ):  # fmt: skip
         done = run(*command, "--data", tmp_path / "none")
         assert done.code == console.NOT_FOUND
-        assert "import something" in done.err
+        assert "import something" in done.err and str(tmp_path / "none") in done.err
     assert not (tmp_path / "none").exists()
     assert run("where", "--data", tmp_path / "none").code == 0
     assert run("doctor", "--data", tmp_path / "none").code == 0
