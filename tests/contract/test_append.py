@@ -622,6 +622,16 @@ def test_a_blob_must_be_durable_before_it_is_named(world: SqliteWorld) -> None:
     assert isinstance(world.refused(world.append_later([with_ref("b", foreign)])), MissingBlob)
 
 
+def test_a_reference_that_states_another_length_is_refused(world: SqliteWorld) -> None:
+    world.owned()
+    ref = world.blobs.put(TENANT, b"bytes")
+    wrong = msgspec.structs.replace(ref, length=6)
+    assert isinstance(world.refused(world.append_later([with_ref("a", wrong)])), InvalidInput)
+    part = msgspec.structs.replace(ref, start=1, end=3)
+    world.append(with_ref("b", part))
+    assert world.findings() == []
+
+
 def test_a_blob_of_an_earlier_member_counts(world: SqliteWorld) -> None:
     world.owned()
     ref = BlobRef(digest="sha256:" + "1" * 64, length=3)
