@@ -27,6 +27,11 @@ BLOB_BYTES_MAX = 64 * MIB
 IMPORT_BYTES_MAX = 512 * MIB
 #: One value (a line of a log format, a whole document) an importer will hold in memory.
 IMPORT_VALUE_BYTES_MAX = 64 * MIB
+#: JSON values of one imported document: decoded, each takes about 90 bytes.
+IMPORT_DOCUMENT_VALUES_MAX = 4_000_000
+#: Items of one imported document, and events it becomes: they go in by one append, about 8 KB of
+#: memory each until it is durable. A long agent run has some hundred.
+IMPORT_DOCUMENT_EVENTS_MAX = 50_000
 #: Files in one import request of the API, and entries read from one folder by the command.
 IMPORT_FILES_MAX = 10_000
 #: Files dropped on the Import page at once: their reports make one page. A folder of more goes in

@@ -21,7 +21,11 @@ from core.events import registry
 from core.events.envelope import JSON_MEDIA_TYPE, ORIGINAL_SCHEMA, BlobRef, NewEvent
 from core.events.fields import Payload
 from core.instants import Instant
-from core.limits import PAYLOAD_BYTES_MAX, PAYLOAD_INLINE_BYTES_MAX
+from core.limits import (
+    IMPORT_DOCUMENT_EVENTS_MAX,
+    PAYLOAD_BYTES_MAX,
+    PAYLOAD_INLINE_BYTES_MAX,
+)
 from ingest.base import BuiltEvent
 
 _NATIVE_ID = re.compile(r"[!-~]{1,96}")
@@ -108,6 +112,13 @@ class Builder:
         invocation_id: str | None = None,
     ) -> NewEvent:
         """Append one event. `key` is the native key, `where` the place for a refusal."""
+        if len(self.events) >= IMPORT_DOCUMENT_EVENTS_MAX:
+            raise ImportRefused(
+                f"it becomes more than {IMPORT_DOCUMENT_EVENTS_MAX:,} events, which is more than "
+                "is taken in at once",
+                where=where,
+                reason="too_large",
+            )
         family = registry.FAMILIES[type(payload).__name__]
         try:
             data = registry.encode(payload)

@@ -16,10 +16,16 @@ from dataclasses import dataclass
 from typing import Any, BinaryIO
 
 from core.errors import ImportRefused, InvalidInput
-from core.limits import IMPORT_VALUE_BYTES_MAX, MIB
+from core.limits import (
+    IMPORT_DOCUMENT_EVENTS_MAX,
+    IMPORT_DOCUMENT_VALUES_MAX,
+    IMPORT_VALUE_BYTES_MAX,
+    MIB,
+)
 from core.strictjson import StrictDecoder, check_depth, check_surrogates, decode_text
 
 _BOM = b"\xef\xbb\xbf"
+_STRINGS = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"?', re.DOTALL)
 _SPACE = re.compile(r"[ \t\n\r]*")
 _DECODER = StrictDecoder(big_integers_as_text=True)
 _CHUNK_BYTES = MIB
@@ -172,6 +178,7 @@ class _Scanner:
         self._skip = len(_BOM) if data.startswith(_BOM) else 0
         body = data[self._skip :] if self._skip else data
         try:
+            _check_values(body)
             check_depth(body)
             self._text = decode_text(body)
         except InvalidInput as error:
@@ -255,6 +262,12 @@ class _Scanner:
             return ()
         while True:
             self._inside = f"{name or 'element'} {len(items)}"
+            if len(items) >= IMPORT_DOCUMENT_EVENTS_MAX:
+                raise self._refused(
+                    f"a list of more than {IMPORT_DOCUMENT_EVENTS_MAX:,} is more than is taken in "
+                    "at once",
+                    reason="too_large",
+                )
             items.append(self._value())
             if self._more("]"):
                 return tuple(items)
@@ -327,6 +340,19 @@ class _Scanner:
             offset=offset,
             around=around(self._data, offset),
             reason=reason,
+        )
+
+
+def _check_values(body: bytes) -> None:
+    """InvalidInput if there are more values than are held; builds none of them."""
+    most, marks = IMPORT_DOCUMENT_VALUES_MAX, (b",", b"[", b"{")
+    if sum(body.count(mark) for mark in marks) <= most:
+        return  # Even if none of these marks stood inside a string.
+    outside = _STRINGS.sub(b"", body)
+    if sum(outside.count(mark) for mark in marks) > most:
+        raise InvalidInput(
+            f"the document holds more than {most:,} values, which is more than is taken in at once",
+            reason="too_large",
         )
 
 

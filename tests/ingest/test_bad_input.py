@@ -274,12 +274,14 @@ print(json.dumps({"report": report.document(), "peak_kib": peak, "held": held}))
 def test_a_line_of_500_mb_is_refused_by_line_and_size_in_little_memory(
     tmp_path: Path, beginning: bytes
 ) -> None:
+    # The whole length once; what recognises the others sees no more than their beginning.
+    mib = 500 if beginning.startswith(b'{"info"') else 80
     path = tmp_path / "line.traj.json"
     chunk = b"a" * (1 << 20)
     with path.open("wb") as out:
         out.write(b"\n\n" if beginning else b"")
         out.write(beginning)
-        for _ in range(500):
+        for _ in range(mib):
             out.write(chunk)
     done = subprocess.run(
         [sys.executable, "-c", SCRIPT, str(tmp_path / "data"), str(path)],
@@ -293,9 +295,34 @@ def test_a_line_of_500_mb_is_refused_by_line_and_size_in_little_memory(
     (refused,) = said["report"]["refused"]
     line = 3 if beginning else 1
     assert refused["line"] == line
-    assert f"line {line} is {500 * (1 << 20) + len(beginning):,} bytes long" in refused["why"]
+    assert f"line {line} is {mib * (1 << 20) + len(beginning):,} bytes long" in refused["why"]
     assert said["held"] == []
     assert said["peak_kib"] < 300 * 1024
+
+
+def test_a_document_of_more_than_is_held_is_refused_before_it_is_built(opened: Opened) -> None:
+    first = b'{"messages":[{"role":"system","content":"s"},{"role":"user","content":"u","x":['
+    end = b'}],"trajectory_format":"mini-swe-agent-1.1"}'
+    values = first + b"{}," * 4_000_000 + b"{}]" + end
+    messages = first + b"]}" + b',{"role":"user"}' * 50_000 + end[1:]
+    replies = document("repair-slugify")
+    reply = next(one for one in replies["messages"] if one["role"] == "assistant")
+    actions = [{"command": "ls", "tool_call_id": f"c{n}"} for n in range(50_000)]
+    replies["messages"] = [*replies["messages"][:2], reply | {"extra": {"actions": actions}}]
+    for data, why in (
+        (values, "more than 4,000,000 values"),
+        (messages, "a list of more than 50,000"),
+        (dumped(replies), "more than 50,000 events"),
+    ):
+        (refused,) = give(opened, data).refused
+        assert why in refused.why
+    assert everything(opened) == []
+
+
+def test_commas_in_text_are_no_values(opened: Opened) -> None:
+    value = document("repair-slugify")
+    value["messages"][1]["content"] += '\\"[{,' * 1_400_000
+    assert give(opened, dumped(value)).outcome == "imported"
 
 
 # --- folders and files -----------------------------------------------------------------------
