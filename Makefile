@@ -29,7 +29,7 @@ serve: $(RUN_READY) ## the server on your own data (STRANDLINE_DATA, PORT)
 	@exec $(BIN)/strandline serve $(if $(PORT),--port $(PORT))
 
 test: .venv/.dev ## every test; what the machine lacks is skipped and named
-	$(BIN)/pytest -n $(WORKERS) --dist loadfile $(ARGS)
+	$(BIN)/pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder $(ARGS)
 
 fast: .venv/.dev ## the tests that start no process
 	$(BIN)/pytest -q tests/unit tests/property tests/contract tests/ingest $(ARGS)

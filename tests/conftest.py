@@ -1,4 +1,4 @@
-"""Shared by every test: a scrubbed environment and the hypothesis profiles."""
+"""Shared by every test: a scrubbed environment, the hypothesis profiles, the order of files."""
 
 from __future__ import annotations
 
@@ -32,6 +32,7 @@ os.environ["COLUMNS"] = "120"
 import atexit  # noqa: E402
 import shutil  # noqa: E402
 
+import pytest  # noqa: E402
 from hypothesis import HealthCheck, settings  # noqa: E402
 
 atexit.register(shutil.rmtree, os.environ["HOME"], ignore_errors=True)
@@ -44,3 +45,23 @@ settings.register_profile("soak", _COMMON, max_examples=5_000, print_blob=True)
 settings.load_profile(
     os.environ.get("HYPOTHESIS_PROFILE") or ("ci" if os.environ.get("CI") else "dev")
 )
+
+#: Files that take longest, and wait for a network or a browser more than they compute: begun
+#: first, one to a worker, so that no worker ends with one of them while the other is idle.
+_FIRST = (
+    "tests/wheel/test_dockerfile.py",
+    "tests/e2e/",
+    "tests/wheel/",
+    "tests/web/test_api_schema.py",
+    "tests/cli/test_cli_demo.py",
+)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Order the files; the tests of a file stay as they are written."""
+
+    def place(item: pytest.Item) -> int:
+        name = item.nodeid
+        return next((at for at, start in enumerate(_FIRST) if name.startswith(start)), len(_FIRST))
+
+    items.sort(key=place)

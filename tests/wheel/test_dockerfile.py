@@ -115,7 +115,12 @@ def new_root(space: Path, name: str) -> Root:
     for part in ("upper", "work", "root"):
         (folder / part).mkdir(parents=True)
     kept = {key: value for key, value in os.environ.items() if key.startswith(("PIP_", "SSL_"))}
-    environment = {**kept, "PATH": "/usr/local/image/bin:/usr/sbin:/usr/bin:/sbin:/bin"}
+    # Compiling what is never imported would be most of the time.
+    environment = {
+        **kept,
+        "PIP_NO_COMPILE": "1",
+        "PATH": "/usr/local/image/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+    }
     root = Root(folder, environment)
     # This machine's temporary files are not the image's: an opaque folder hides them.
     root.upper("/tmp").mkdir()
