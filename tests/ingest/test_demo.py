@@ -10,6 +10,7 @@ import pytest
 
 from core.events import registry
 from core.events.admission import BudgetSettled
+from core.events.model_call import ContextBuilt, ModelReplied
 from core.events.tool import ToolIntent, ToolResult
 from core.rules.grades import grade
 from ingest.demo import DATA, GENERATED_ID, Clock, generate, now, seed
@@ -115,6 +116,25 @@ def test_outputs_codes_and_durations_fit_their_commands(simulated: Opened) -> No
                 assert 0 < used * 1000 <= sent[name][1] < used * 1000 + 50_000
     assert results > 500
     assert 0 < compute < last - first
+
+
+def test_a_prompt_is_what_was_cached_and_what_is_new(simulated: Opened) -> None:
+    prompt = calls = 0
+    for event in simulated.store.events(TENANT, GENERATED_ID, limit=EVENTS):
+        assert event.payload is not None
+        payload = registry.decode(event.type, event.schema_version, event.payload)
+        if isinstance(payload, ContextBuilt) and payload.kept == 0:
+            prompt = 0
+        elif isinstance(payload, ModelReplied) and payload.usage is not None:
+            usage = payload.usage
+            assert usage.input is not None and usage.cache_write is not None
+            assert usage.cache_read is not None
+            # A call whose reply was lost put its prompt in the cache all the same.
+            assert usage.cache_read == prompt or (payload.retry_of and usage.cache_read > prompt)
+            prompt = usage.cache_read + usage.cache_write + usage.input
+            assert prompt < 60_000
+            calls += 1
+    assert calls > 200
 
 
 def test_what_is_unsettled_says_why(simulated: Opened) -> None:
