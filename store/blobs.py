@@ -11,6 +11,7 @@ INVARIANTS
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import io
 import itertools
@@ -304,11 +305,17 @@ def _damaged(digest: str) -> CorruptAt:
 
 @contextmanager
 def _refused_where_full(folder: Path) -> Iterator[None]:
-    """Turn a full disk into StoreFull and a lost permission into StoreStopped."""
+    """Turn a full disk into StoreFull, a lost permission into StoreStopped, and a failed flush
+    into AckUnknown: nothing refers to the bytes yet, and putting them again writes them anew."""
     try:
         yield
     except OSError as error:
         refusal = refusal_of(error, folder)
+        if refusal is None and error.errno == errno.EIO:
+            raise AckUnknown(
+                f"{folder} cannot be flushed ({error.strerror}); it is not known whether the "
+                "bytes are durable. Put them again once the disk is sound."
+            ) from error
         if refusal is None:
             raise
         raise refusal from error

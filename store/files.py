@@ -58,6 +58,29 @@ def write_whole(path: Path, data: bytes) -> None:
     sync_folder(path.parent)
 
 
+class Names:
+    """Whether files still have the names they had when they were first seen."""
+
+    def __init__(self, paths: tuple[Path, ...]) -> None:
+        self._paths = paths
+        self._inodes: dict[Path, int] = {}
+
+    def gone(self) -> str | None:
+        """What happened to the first one that was removed or replaced; None if all are there."""
+        for path in self._paths:
+            try:
+                found = path.stat().st_ino
+            except FileNotFoundError:
+                found = None
+            except OSError as error:
+                return f"{path} cannot be looked at: {error.strerror}"
+            if found is not None and path not in self._inodes:
+                self._inodes[path] = found
+            elif path in self._inodes and found != self._inodes[path]:
+                return f"{path} was removed or replaced while it was in use"
+        return None
+
+
 def refusal_of(error: OSError, folder: Path) -> StrandlineError | None:
     """The refusal a failed file operation stands for; None if it is neither full nor denied.
 

@@ -35,7 +35,7 @@ from store import contract, engine, lock, migrate, recover, sqlite_driver, suspe
 from store.ballast import Ballast, free_bytes
 from store.blobs import LocalBlobStore, ReadOnlyReferences, sweep_scratch
 from store.engine import Readers
-from store.files import make_folder, refusal_of, sync_folder, write_whole
+from store.files import Names, make_folder, refusal_of, sync_folder, write_whole
 from store.lock import StoreLock
 from store.log import SqliteRecoveryStore
 from store.notices import Hub
@@ -201,6 +201,7 @@ def _open_owner(
                 announce=hub.announce,
                 on_poison=poisoned,
                 reserve_bytes=reserve_bytes,
+                gone=Names((path, path.with_name(path.name + "-wal"))).gone,
             )
             _begin(writer, ballast, int(meta.get("starts", "0")) + 1)
     except BaseException:

@@ -95,6 +95,7 @@ class Writer:
         reserve_bytes: int = BALLAST_BYTES,
         ack_seconds: float = ACK_SECONDS_MAX,
         now_ns: Callable[[], int] = time.monotonic_ns,
+        gone: Callable[[], str | None] = lambda: None,
     ) -> None:
         self._transactor = transactor
         self._domain = domain
@@ -105,6 +106,7 @@ class Writer:
         self._reserve_bytes = reserve_bytes
         self._ack_ns = int(ack_seconds * 1e9)
         self._now_ns = now_ns
+        self._gone = gone
         #: Held by whoever flushes: the writer's thread, or a caller that helps out.
         self._flushing = threading.Lock()
         #: Protects the queue, its counts, the state and the group in flight.
@@ -425,7 +427,11 @@ class Writer:
     # --- time limit ------------------------------------------------------------------------------
 
     def _watchdog(self) -> None:
-        """Answer what the disk does not: open for the group in flight, refused for the queued."""
+        """Answer what the disk does not: open for the group in flight, refused for the queued.
+
+        It also looks whether the files that are written to still have their names: a group may
+        be acknowledged for at most a second after somebody removed them.
+        """
         while True:
             self._busy.wait()
             with self._lock:
@@ -437,6 +443,10 @@ class Writer:
             # Woken at once by `close`: a command does not wait a second for its end.
             self._closed_down.wait(min(1.0, self._ack_ns / 4e9))
             self._expire()
+            reason = self._gone()
+            if reason is not None:
+                self._poison(reason, [], open_outcome=True)
+                return
 
     def _expire(self) -> None:
         limit_ns = self._now_ns() - self._ack_ns

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import threading
+import time
 from collections.abc import Iterator
+from itertools import count
 from pathlib import Path
 
 import pytest
 
-from core.errors import AckUnknown, Busy
+from core.errors import AckUnknown, Busy, StoreStopped, StrandlineError
 from store import engine, failpoints, sqlite_driver
 from store.writer import Writer
-from tests.contract.worlds import SECONDS, SqliteWorld, note
+from tests.contract.worlds import SECONDS, TENANT, SqliteWorld, note
 
 
 @pytest.fixture
@@ -115,3 +119,53 @@ def test_a_cancelled_future_does_not_disturb_the_writer(world: SqliteWorld) -> N
         assert cancelled.cancel()
     assert kept.result(SECONDS).sequence_numbers == (4,)
     assert world.append(note("a")).duplicate
+
+
+@pytest.mark.parametrize("suffix", ["", "-wal"])
+def test_a_log_whose_file_was_removed_takes_no_more_writes(tmp_path: Path, suffix: str) -> None:
+    """What is written to a file without a name is lost when it is closed."""
+    world = SqliteWorld(tmp_path)
+    try:
+        world.owned()
+        # The watch looks once a second while there is work, and must have seen the file first.
+        deadline = time.monotonic() + SECONDS
+        number = count()
+        seen = time.monotonic() + 1.5
+        while time.monotonic() < seen:
+            world.append(note(f"before{next(number)}"))
+            time.sleep(0.02)
+        log = next((world.folder / "data").glob("store-*.db"))
+        log.with_name(log.name + suffix).unlink()
+        refused: StrandlineError | None = None
+        while refused is None and time.monotonic() < deadline:
+            try:
+                world.append(note(f"after{next(number)}"))
+            except StrandlineError as error:
+                refused = error
+        assert isinstance(refused, StoreStopped)
+        assert "removed or replaced" in str(refused)
+        assert world.store.stats().state == "poisoned"
+    finally:
+        world.close()
+
+
+def test_a_blob_that_cannot_be_flushed_is_open_and_can_be_put_again(
+    world: SqliteWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = os.fsync
+    failed = 0
+
+    def fail(descriptor: int) -> None:
+        nonlocal failed
+        failed += 1
+        raise OSError(errno.EIO, "Input/output error")
+
+    monkeypatch.setattr("os.fsync", fail)
+    with pytest.raises(AckUnknown) as caught:
+        world.blobs.put(TENANT, b"bytes")
+    assert failed > 0
+    assert caught.value.outcome == "unknown"
+    monkeypatch.setattr("os.fsync", whole)
+    ref = world.blobs.put(TENANT, b"bytes")
+    assert world.blobs.read(TENANT, ref.digest) == b"bytes"
+    assert world.findings() == []
