@@ -162,11 +162,14 @@ class Guard:
         settings: Settings,
         credentials: auth.Credentials,
         append: ASGIApp | None = None,
+        refused: metrics.Refused | None = None,
     ) -> None:
         """`append` answers the append route without the framework's routing (see app.api.append);
-        without it the framework does."""
+        without it the framework does. `refused` takes the counts of writes that were refused
+        before the store saw them."""
         self.app = app
         self.append = append
+        self.refused: metrics.Refused = {} if refused is None else refused
         self.credentials = credentials
         self.rate = Rate(settings.caller_requests_per_second)
         self.in_flight: dict[str, int] = {}
@@ -390,7 +393,8 @@ class Exchange:
         metrics.observe(self.kind.name, self.status, elapsed)
         refused = self.scope["state"].get("refused")
         if refused is not None and self.scope["method"] not in SAFE_METHODS:
-            metrics.refuse(refused)
+            counts = self.guard.refused
+            counts[refused] = counts.get(refused, 0) + 1
         if failed is not None:
             _LOG.error("request failed", path=self.scope["path"], exc_info=failed)
         elif self.status >= 400 or self.kind.logged or logs.debugging():

@@ -92,6 +92,7 @@ def create_app(
         },
     )
     app.state.settings = settings
+    app.state.refused = {}
     for router in (*API_ROUTERS, docs_pages.router, *ROUTERS):
         app.include_router(router)
     app.mount("/static", CachedStatic(directory=STATIC), name="static")
@@ -103,7 +104,11 @@ def create_app(
         local_token,
     )
     app.add_middleware(
-        Guard, settings=settings, credentials=credentials, append=DirectAppend(app.state)
+        Guard,
+        settings=settings,
+        credentials=credentials,
+        append=DirectAppend(app.state),
+        refused=app.state.refused,
     )
     return app
 

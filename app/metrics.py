@@ -33,8 +33,6 @@ class _Kind:
 
 
 _kinds: dict[str, _Kind] = {}
-#: Code -> writes refused before the store saw them; the store counts its own.
-_refused: dict[str, int] = {}
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 _STATES = ("open", "full", "poisoned", "closed")
 
@@ -49,26 +47,28 @@ def observe(kind: str, status: int, seconds: float) -> None:
     counted.seconds += seconds
 
 
-def refuse(code: str) -> None:
-    """Count one write that was refused before it reached the store."""
-    _refused[code] = _refused.get(code, 0) + 1
+#: Code -> writes one application refused before the store saw them; the store counts its own.
+Refused = dict[str, int]
 
 
-def refused_writes(stats: GroupStats) -> dict[str, int]:
+def refused_writes(early: Refused, stats: GroupStats) -> dict[str, int]:
     """Every write refused since start, by code: before the store, and by it."""
-    codes = {*_refused, *stats.refused}
-    return {code: _refused.get(code, 0) + stats.refused.get(code, 0) for code in sorted(codes)}
+    codes = {*early, *stats.refused}
+    return {code: early.get(code, 0) + stats.refused.get(code, 0) for code in sorted(codes)}
 
 
-def exposition(runtime: Runtime) -> bytes:
+def exposition(runtime: Runtime, early: Refused) -> bytes:
     """The text of /metrics: this process's requests, then the store's counters as of now."""
     registry = CollectorRegistry(auto_describe=False)
-    registry.register(_Requests())
+    registry.register(_Requests(early))
     registry.register(_Store(runtime))
     return generate_latest(registry)
 
 
 class _Requests(Collector):
+    def __init__(self, early: Refused) -> None:
+        self._early = early
+
     def collect(self) -> Iterator[Metric]:
         answers = CounterMetricFamily(
             "strandline_http_answers",
@@ -89,7 +89,7 @@ class _Requests(Collector):
             "Writes refused before they reached the store, by code",
             labels=("code",),
         )
-        for code, count in sorted(_refused.items()):
+        for code, count in sorted(self._early.items()):
             refused.add_metric((code,), count)
         yield answers
         yield seconds

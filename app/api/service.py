@@ -92,9 +92,10 @@ def not_ready(stats: GroupStats, facts: StoreFacts) -> list[str]:
         200: {"content": {"text/plain": {"schema": {"type": "string"}}}},
     },
 )
-def read_metrics(who: ReaderDep, runtime: RuntimeDep) -> Response:
+def read_metrics(request: Request, who: ReaderDep, runtime: RuntimeDep) -> Response:
     """Counters in the text format of Prometheus."""
-    return Response(metrics.exposition(runtime), headers={"Content-Type": metrics.CONTENT_TYPE})
+    text = metrics.exposition(runtime, request.app.state.refused)
+    return Response(text, headers={"Content-Type": metrics.CONTENT_TYPE})
 
 
 @router.get("/v1/facts", operation_id="facts", response_model=Facts, responses=answers.problems())

@@ -126,7 +126,7 @@ def health(request: Request, who: ReaderDep, runtime: RuntimeDep, parts: PartsDe
             ("Blobs", f"{count(blobs)}, {size(blob_bytes)}"),
             ("Data folder", str(parts.folder)),
         ),
-        refused=tuple(metrics.refused_writes(stats).items()),
+        refused=tuple(metrics.refused_writes(request.app.state.refused, stats).items()),
         incidents=tuple(row for row in ledger if row.kind == "incident")[-INCIDENTS:],
         lag=behind,
         trajectories=len(heads),

@@ -10,6 +10,7 @@ from fastapi.responses import HTMLResponse, Response
 
 from app import links, render
 from app.deps import PartsDep, ReaderDep, RuntimeDep
+from app.paths import program
 from app.presenters.format import count, size
 from app.presenters.formats import FORMATS, Format
 from app.presenters.standing import control_word
@@ -31,6 +32,7 @@ class FirstRunPage(Page):
     formats: tuple[Format, ...]
     data_folder: str
     command: str
+    demo: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +75,8 @@ def home(request: Request, who: ReaderDep, runtime: RuntimeDep, parts: PartsDep)
                 title="Start here",
                 formats=FORMATS,
                 data_folder=folder,
-                command=f"strandline import PATH --data {_shell(folder)}",
+                command=f"{program()} import PATH --data {_shell(folder)}",
+                demo=f"{program()} demo",
             ),
         )
     counted = runtime.projections.count_summaries

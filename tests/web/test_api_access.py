@@ -14,15 +14,16 @@ from fastapi.routing import APIRoute
 from starlette.routing import Mount
 from starlette.testclient import TestClient
 
-from app import auth, docs_pages, errors, logs
+from app import auth, docs_pages, errors, logs, metrics
 from app.main import create_app
 from app.paths import ERROR_DOCS
 from app.settings import load
 from core import errors as core_errors
 from core.errors import DomainUnavailable, InvalidInput, StrandlineError
+from core.events.task import TaskStarted
 from core.ids import tenant
 from core.principal import Principal
-from tests.web.api_world import append, note, owned, problem, serving, settings
+from tests.web.api_world import append, create, note, owned, parts, problem, serving, settings
 
 TOKEN = "stl_test_0123456789abcdef"
 LOCAL = "stl_local_0123456789abcdef"
@@ -297,3 +298,45 @@ def test_logs_hide_credentials(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(lines) == 2 * len(secrets) + 1
     for word in ("abc.def", "supersecret", "hunter2", "abcdefghijkl", "0123456789", "correcthorse"):
         assert word not in written, word
+
+
+# --- what one tenant is told of the store ------------------------------------------------------
+
+
+def test_an_audit_over_http_tells_nothing_of_another_tenant(tmp_path: Path) -> None:
+    with serving(tmp_path) as client:
+        create(client, "mine")
+        runtime = parts(client).runtime
+        other = Principal(tenant("other"), "tests", frozenset({"write"}))
+        runtime.create(
+            other,
+            request_id="r",
+            standing="reported",
+            task=TaskStarted(standing="reported", title="x"),
+            trajectory_id="theirs",
+        )
+        said = client.get("/v1/audit").text
+        assert "mine" in said and "theirs" not in said
+        assert '{"done":true,"findings":0}' in said
+        whole = [step for step in parts(client).audit() if isinstance(step, str)]
+        assert "checking theirs" in whole
+
+
+def test_every_refused_write_is_counted_once(tmp_path: Path) -> None:
+    with serving(tmp_path) as client:
+        owned(client)
+        runtime = parts(client).runtime
+
+        def counted() -> dict[str, int]:
+            return metrics.refused_writes(client.app.state.refused, runtime.stats())  # type: ignore[attr-defined]
+
+        before = counted()
+        assert client.post("/v1/trajectories", json={}).status_code == 422  # before the store
+        assert append(client, note("e1"), epoch=7).status_code == 409  # by the store
+        assert client.get("/v1/trajectories/none").status_code == 404  # no write
+        grown = {code: n - before.get(code, 0) for code, n in counted().items()}
+        assert {code: n for code, n in grown.items() if n} == {"invalid": 1, "fenced": 1}
+        text = client.get("/metrics").text
+        assert 'strandline_http_refused_writes_total{code="invalid"}' in text
+        page = client.get("/health", headers={"accept": "text/html"}).text
+        assert "Every write was taken" not in page

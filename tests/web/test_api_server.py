@@ -261,11 +261,6 @@ def test_sigterm_finishes_and_exits_0(tmp_path: Path) -> None:
     assert served.run("verify", "--data", tmp_path / "data").code == 0
 
 
-def test_sigint_exits_0_too(tmp_path: Path) -> None:
-    with served.serving(tmp_path / "data") as running:
-        assert running.stop(signal.SIGINT) == 0
-
-
 def test_after_kill_9_everything_acknowledged_is_there(tmp_path: Path) -> None:
     data = tmp_path / "data"
     acknowledged: list[int] = []
@@ -428,8 +423,9 @@ def test_a_port_that_is_taken_is_said(server: Serving, tmp_path: Path) -> None:
 
 
 def test_it_starts_without_a_home_in_a_bare_locale(tmp_path: Path) -> None:
+    """And SIGINT ends it as SIGTERM does."""
     env = {"LC_ALL": "C", "LANG": "C", "HOME": "/nonexistent"}
     data = tmp_path / "päth with späces %25 #"
     with served.serving(data, env=env) as running, client_of(running) as client:
         create(client)
-        assert running.stop() == 0
+        assert running.stop(signal.SIGINT) == 0
