@@ -24,7 +24,6 @@ from core.errors import AckUnknown, InvalidInput, MissingBlob, NotFound, Unknown
 from core.events import registry
 from core.events.envelope import BlobRef, Event, NewEvent
 from core.events.fields import Payload
-from core.events.ownership import Cause
 from core.events.prepare import Prepared, prepare
 from core.events.task import TaskStarted
 from core.ids import check_id
@@ -151,12 +150,12 @@ class Runtime:
         request_id: str,
         worker: str,
         expected_epoch: int | None = None,
-        cause: Cause | None = None,
     ) -> Grant:
         """Grant the next owner epoch to `worker` (OWN-5).
 
-        `cause` defaults to `start` for the first grant and `hand_off` after it. Raises Fenced
-        if `expected_epoch` is given and no longer newest, NotFound, IntegrityConflict.
+        Its cause is what this service knows: `start` for the first grant, `hand_off` for one that
+        was asked for after it; nothing here sees an expiry or an operator. Raises Fenced if
+        `expected_epoch` is given and no longer newest, NotFound, IntegrityConflict.
         """
         check_id(request_id, "request_id")
         check_id(worker, "worker")
@@ -165,13 +164,12 @@ class Runtime:
             "trajectory_id": trajectory_id,
             "worker": worker,
             "expected_epoch": expected_epoch,
-            "cause": cause,
         }
         command = ClaimCommand(
             tenant=who.tenant,
             trajectory_id=trajectory_id,
             worker=worker,
-            cause=cause or ("start" if head.owner_epoch == 0 else "hand_off"),
+            cause="start" if head.owner_epoch == 0 else "hand_off",
             request_id=request_id,
             request_digest=_request_digest("claim", asked),
             expected_epoch=expected_epoch,

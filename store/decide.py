@@ -555,7 +555,7 @@ def _grant_event(rules: Rules, command: ClaimCommand, epoch: int) -> Prepared:
         incarnation=rules.incarnation,
         owner_epoch=epoch,
         worker=command.worker,
-        cause=command.cause,
+        cause="hand_off" if command.cause == "start" and epoch > 1 else command.cause,
     )
     event = NewEvent(
         event_id="grant." + sha256(command.request_id.encode()).hex()[:40],

@@ -62,9 +62,6 @@ class ClaimBody(Strict):
     expected_epoch: int | None = Field(
         default=None, ge=0, le=INTEGER_MAX, description="refused as fenced if no longer newest"
     )
-    cause: Literal["start", "expiry", "hand_off", "operator"] | None = Field(
-        default=None, description="left out: start for the first epoch, hand_off after it"
-    )
 
 
 class Incoming(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -59,7 +59,6 @@ async def claim(
         request_id=body.request_id,
         worker=body.worker,
         expected_epoch=body.expected_epoch,
-        cause=body.cause,
     )
     return answers.json(wire.grant(granted), 201)
 
