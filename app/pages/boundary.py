@@ -264,9 +264,11 @@ def _title_later(reads: _Reads) -> str:
 def _grades(reads: _Reads) -> dict[str, Graded]:
     record, head = reads.view.record, reads.head
     at_head = reads.place.seq == head.sequence_number
+    # At the head the store's clock counts; at an earlier boundary only what its events say (EFF-2).
+    now = reads.runtime.clock() if at_head else None
     found = {}
     for operation in record.operations.open.values():
-        told = grade(operation, record, standing=head.standing, at_head=at_head)
+        told = grade(operation, record, standing=head.standing, at_head=at_head, now=now)
         found[operation.operation_id] = Graded(
             told.word, told.basis or "", _BARE.sub(_grouped, told.reason), operation.unsettled
         )

@@ -13,8 +13,10 @@ import pytest
 from app.paths import STATIC, TEMPLATES
 from app.presenters.standing import cost_doubt
 from core.errors import Fenced
+from core.events import registry
 from core.events.envelope import Event, NewEvent, chain_start, event_digest
-from core.events.task import TaskStarted
+from core.events.task import Capabilities, TaskStarted
+from core.events.tool import ToolIntent
 from core.instants import format_utc
 from core.limits import DISPLAY_CHARS_MAX, PAGE_ROWS_MAX
 from ingest import demo
@@ -598,3 +600,41 @@ def test_every_fragment_has_one_root_with_its_id() -> None:
 
 def test_the_hostile_text_is_as_hostile_as_it_says() -> None:
     assert all(part in HOSTILE for part in ("<script>", "onerror", "\x1b[31m", "\u202e", "hx-get"))
+
+
+def test_a_deadline_that_passes_at_the_head_is_seen_without_a_further_event(full: World) -> None:
+    """At the head the store's clock counts; nothing has to be appended for it to pass (EFF-2)."""
+    runtime = full.parts.runtime
+    now = runtime.clock()
+    task = TaskStarted(
+        title="Deadline",
+        standing="reported",
+        capabilities=Capabilities(intents="written_ahead"),
+    )
+    made = runtime.create(WHO, request_id="deadline-1", standing="reported", task=task)
+    named = made.trajectory_id
+    epoch = runtime.claim(WHO, named, request_id="deadline-2", worker="w").owner_epoch
+    intent = NewEvent(
+        event_id="i1",
+        type="ToolIntent",
+        schema_version=1,
+        payload=registry.encode(ToolIntent("intent", "bash", deadline_at=now + 3_600_000_000)),
+        operation_id="op",
+        attempt_id="at",
+    )
+    head = (
+        runtime.append(
+            WHO, named, owner_epoch=epoch, worker="w", request_id="deadline-3", events=[intent]
+        )
+        .result(20)
+        .head
+    )
+    address = f"/t/{named}/@{head}?tab=state&all=1"
+    assert "in flight" in full.get(address)
+    before = runtime.clock
+    runtime.clock = lambda: now + 7_200_000_000
+    try:
+        page = full.get(address)
+    finally:
+        runtime.clock = before
+    assert "in doubt" in page and "deadline" in page
