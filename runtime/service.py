@@ -19,6 +19,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any, BinaryIO, Literal, TypeVar
 
+from core import strictjson
 from core.canonical import canonical, sha256
 from core.errors import AckUnknown, InvalidInput, MissingBlob, NotFound, UnknownType
 from core.events import registry
@@ -237,6 +238,12 @@ class Runtime:
         if len(data) != event.payload_ref.length:
             raise InvalidInput(
                 f"payload_ref says {event.payload_ref.length} bytes, the blob has {len(data)}",
+                field="payload_ref",
+            )
+        if canonical(strictjson.loads(data)) != data:
+            raise InvalidInput(
+                f"the payload of event {event.event_id} is not canonical JSON (RFC 8785), so its "
+                "digest would depend on its layout; put its canonical bytes",
                 field="payload_ref",
             )
         typed = registry.decode(event.type, event.schema_version, data)

@@ -191,6 +191,22 @@ def test_a_payload_in_a_blob_is_the_same_event(client: TestClient) -> None:
     )
 
 
+@pytest.mark.parametrize(
+    "data",
+    [b'{"a":1,"a":2}', b'{"a": 1}', b'{"b":1,"a":1}', b'{"a":1.0}', b'{"a":NaN}', b"{", b"\xff{}"],
+)
+def test_a_payload_in_a_blob_is_held_to_what_an_inline_one_is(
+    client: TestClient, data: bytes
+) -> None:
+    """Its digest is of its canonical bytes wherever it lies, and two readers read it alike."""
+    owned(client)
+    digest = digest_text(sha256(data))
+    assert client.put(f"/v1/blobs/{digest}", content=data).status_code == 201
+    ref = {"digest": digest, "length": len(data), "media_type": "application/json"}
+    by_ref = {"event_id": "e1", "type": "note.test", "schema_version": 1, "payload_ref": ref}
+    problem(append(client, by_ref), 422, "invalid")
+
+
 def test_a_named_blob_must_be_stored_first(client: TestClient) -> None:
     owned(client)
     ref = {"digest": "sha256:" + "0" * 64, "length": 3}
