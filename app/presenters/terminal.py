@@ -58,6 +58,8 @@ def _visible(match: re.Match[str]) -> str:
 
 def visible(text: str) -> str:
     """`text` with every hidden character named; newline and tab stay."""
+    if text.isascii() and text.isprintable():
+        return text  # Most of what a page shows, and each text of it passes here.
     return _HIDDEN.sub(_visible, text) if _HIDDEN.search(text) else text
 
 
