@@ -101,7 +101,7 @@ def machine() -> dict[str, object]:
     return {
         "cores": os.cpu_count(),
         "cpu": model[0] if model else platform.processor(),
-        "kernel": platform.release(),
+        "kernel": platform.release().partition("-")[0],
         "python": platform.python_version(),
         "load_1min": round(os.getloadavg()[0], 2),
     }
