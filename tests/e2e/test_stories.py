@@ -155,17 +155,17 @@ def test_everything_works_without_javascript(full: str, tab: Tab) -> None:
     page.locator("table.runs tbody a").first.click()
     page.get_by_role("link", name="State", exact=True).click()
     page.get_by_role("link", name="Previous boundary").first.click()
-    assert page.url.endswith("/@2999?tab=state")
+    expect(page).to_have_url(full + LONG + "/@2999?tab=state")
     page.locator("#search").fill("418")
     page.locator("#search").press("Enter")
-    assert page.url.endswith("/@418?tab=state")
-    assert page.locator(".ev[aria-current]").is_visible()
+    expect(page).to_have_url(full + LONG + "/@418?tab=state")
+    expect(page.locator(".ev[aria-current]")).to_be_visible()
     page.locator("#at").fill("700")
     page.get_by_role("button", name="Go", exact=True).click()
-    assert page.url.endswith("/@700?tab=state")
+    expect(page).to_have_url(full + LONG + "/@700?tab=state")
     page.get_by_label("compare with").fill("600")
     page.get_by_role("button", name="Compare", exact=True).click()
-    assert page.locator("table.changes tbody tr").count() > 3
+    expect(page.locator("table.changes tbody tr").nth(3)).to_be_visible()
     page.goto(full + "/import")
     page.locator("#files").set_input_files(DEMO / "repair-slugify.traj.json")
     page.get_by_role("button", name="Import", exact=True).click()
@@ -174,7 +174,7 @@ def test_everything_works_without_javascript(full: str, tab: Tab) -> None:
             break
         time.sleep(0.1)
         page.reload()
-    assert page.get_by_text("1 file · 1 unchanged").first.is_visible()
+    expect(page.get_by_text("1 file · 1 unchanged").first).to_be_visible()
 
 
 def test_the_phone_page_has_its_dock_and_never_scrolls_sideways(
