@@ -86,13 +86,13 @@ class Root:
     ) -> subprocess.CompletedProcess[str]:
         spaces = ["unshare", "--mount", *([] if network else ["--net"])]
         up = "true" if network else "ip link set lo up 2>/dev/null || ifconfig lo up"
-        bound = f"mount --bind {volume[0]} {self.folder}/root{volume[1]} && " if volume else ""
+        bound = f"mount --bind {volume[0]} {self.folder}/merged{volume[1]} && " if volume else ""
         mounts = (
             f"mount -t overlay overlay -o lowerdir=/,upperdir={self.folder}/upper,"
-            f"workdir={self.folder}/work {self.folder}/root && "
-            f"mount --bind /proc {self.folder}/root/proc && "
-            f"mount --bind /dev {self.folder}/root/dev && {up} && {bound}"
-            f"exec chroot --userspec={user}:{user} {self.folder}/root /bin/sh -c "
+            f"workdir={self.folder}/work {self.folder}/merged && "
+            f"mount --bind /proc {self.folder}/merged/proc && "
+            f"mount --bind /dev {self.folder}/merged/dev && {up} && {bound}"
+            f"exec chroot --userspec={user}:{user} {self.folder}/merged /bin/sh -c "
             + shlex.quote(f"cd {self.workdir} && {command}")
         )
         done = subprocess.run(
@@ -112,7 +112,7 @@ class Root:
 
 def new_root(space: Path, name: str) -> Root:
     folder = space / name
-    for part in ("upper", "work", "root"):
+    for part in ("upper", "work", "merged"):
         (folder / part).mkdir(parents=True)
     kept = {key: value for key, value in os.environ.items() if key.startswith(("PIP_", "SSL_"))}
     # Compiling what is never imported would be most of the time.
