@@ -237,6 +237,96 @@ class Parsed(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One line of a log format."""
+
+    number: int
+    """1-based, in the whole source."""
+    start: int
+    """First byte within its segment."""
+    end: int
+    """One past its last byte, without the line's end."""
+    data: bytes
+    """Without the line's end and without a byte order mark."""
+    value: dict[str, Any] | None
+    """The decoded object; None where the line could not be read."""
+    why: str = ""
+    """Why it could not be read."""
+
+
+@dataclass(frozen=True, slots=True)
+class LogSegment:
+    """Whole lines that follow those of the segment before it."""
+
+    index: int
+    """0-based."""
+    blob: str
+    """`sha256:...` of the segment's bytes, which are kept as one original."""
+    length: int
+    """Bytes."""
+    offset: int
+    """First byte within the whole source."""
+    lines: tuple[Line, ...]
+    """Without blank ones."""
+
+
+@dataclass(frozen=True, slots=True)
+class Grown:
+    """What one segment adds to one trajectory."""
+
+    trajectory_id: str
+    sub: str | None
+    """None: the trajectory of the source itself; else the name of a sub-agent within it."""
+    title: str
+    events: tuple[BuiltEvent, ...]
+
+
+class LogRun(Protocol):
+    """One source of a log format while it is derived, segment after segment.
+
+    The events of a segment follow from it and the segments before it, never from what comes
+    after: a source read in one segment and one read in many hold the same facts, and a later
+    segment only appends.
+    """
+
+    layout: str
+    """The variant of the format, as the report names it; may become clear with the first lines."""
+    findings: Findings
+
+    def feed(self, segment: LogSegment) -> tuple[Grown, ...]:
+        """What this segment adds, the source's own trajectory first; sub-agents only where they
+        grew. An unreadable line becomes an `Unparsed` event."""
+        ...
+
+
+class LogImporter(Protocol):
+    """One foreign format that is a growing file of JSON lines."""
+
+    name: str
+    version: int
+    title: str
+
+    def sniff(self, head: bytes, tail: bytes, name: str) -> Sniff | None:
+        """As `Importer.sniff`."""
+        ...
+
+    def native_id(self, head: bytes, name: str) -> str | None:
+        """The source's own identity (a session id that its file name states), which is then its
+        source id wherever it lies; None: its path is. `head` are the first bytes."""
+        ...
+
+    def waiting(self, lines: tuple[Line, ...]) -> int:
+        """How many of the last lines may still be added to (a reply written in parts) and are
+        better read later while their writer is at work."""
+        ...
+
+    def start(self, source_id: str, name: str, companion: Callable[[str], bytes | None]) -> LogRun:
+        """A run that has read nothing. `companion(suffix)` gives the bytes of a small file beside
+        the source whose name is the source's without `.jsonl` and with `suffix`, or None."""
+        ...
+
+
 class Importer(Protocol):
     """One foreign format."""
 

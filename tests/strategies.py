@@ -156,6 +156,7 @@ PAYLOADS: dict[str, st.SearchStrategy[Any]] = {
             )
         ),
         usage_raw=maybe(st.dictionaries(texts, json_values, max_size=2)),
+        continues=st.booleans(),
     ),
     "Authorized": st.builds(
         Authorized,

@@ -206,7 +206,9 @@ def _task(event: Event, p: TaskStarted, read: Reader) -> list[Block]:
     rows.add("Requester", p.requester)
     if p.parent is not None:
         rows.add(
-            "Part of", f"{p.parent.trajectory_id}, operation {p.parent.operation_id}", code=True
+            "Part of",
+            f"{p.parent.trajectory_id}, operation {p.parent.operation_id or 'not stated'}",
+            code=True,
         )
     if p.restart is not None:
         rows.add("Restart from", p.restart.description)

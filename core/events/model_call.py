@@ -64,3 +64,10 @@ class ModelReplied(Payload, frozen=True):
     attempts: Annotated[
         Positive | None, Meta(description="transport attempts; absent: unobserved")
     ] = None
+    continues: Annotated[
+        bool,
+        Meta(
+            description="a further part of the reply already stated under this invocation; its "
+            "usage is what the reply's tokens rose by"
+        ),
+    ] = False

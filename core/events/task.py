@@ -34,7 +34,9 @@ class Parent(Payload, frozen=True):
     """The operation of another trajectory that this one carries out."""
 
     trajectory_id: str
-    operation_id: str
+    operation_id: Annotated[
+        str | None, Meta(description="absent where the source names only the trajectory")
+    ] = None
 
 
 class Restart(Payload, frozen=True):

@@ -14,12 +14,13 @@ from msgspec.structs import replace
 from core.events.envelope import Event
 from core.limits import MODELS_MAX
 from core.record import archive, cut, lean
-from core.record.record import Call, Calls, TokenTotals
+from core.record.record import Call, Calls, ModelTokens, TokenTotals
 
 if TYPE_CHECKING:
     from core.record.draft import Draft
 
 UNRESERVED = "unreserved"
+_NO_TOKENS = ModelTokens()
 
 
 class CallsDraft:
@@ -36,6 +37,7 @@ class CallsDraft:
         "replied",
         "retries",
         "spilled",
+        "tokens_by_model",
         "total",
         "unreported",
     )
@@ -52,6 +54,7 @@ class CallsDraft:
         self.cache_write = calls.tokens.cache_write
         self.unreported = calls.tokens.unreported
         self.models = calls.models
+        self.tokens_by_model = calls.tokens_by_model
         self.spilled = calls.spilled
 
     def freeze(self) -> Calls:
@@ -66,6 +69,7 @@ class CallsDraft:
                 self.input, self.output, self.cache_read, self.cache_write, self.unreported
             ),
             self.models,
+            self.tokens_by_model,
             self.spilled,
         )
 
@@ -113,13 +117,20 @@ def model_replied(draft: Draft, event: Event, payload: lean.ModelReplied) -> Non
     invocation_id = event.invocation_id or event.event_id
     sequence = event.sequence_number
     status = payload.status
-    calls.replied += 1
-    calls.by_status[status] = calls.by_status.get(status, 0) + 1
-    _count_tokens(calls, payload.usage)
     model = cut.text(payload.model)
     if model is not None and model not in calls.models and len(calls.models) < MODELS_MAX:
         calls.models = (*calls.models, model)
     known = take(draft, invocation_id)
+    if payload.continues and (known is None or known.status == status):
+        # Part of a reply that was counted; where its call is archived and closed, it stays so.
+        if payload.usage is not None:
+            _count_tokens(calls, payload.usage, model)
+        if known is not None:
+            put(draft, replace(known, last_sequence=sequence))
+        return
+    _count_tokens(calls, payload.usage, model)
+    calls.replied += 1
+    calls.by_status[status] = calls.by_status.get(status, 0) + 1
     if known is None:
         calls.total += 1
         known = Call(
@@ -186,10 +197,21 @@ def spill(draft: Draft, rows: list[tuple[str, str, Any]]) -> None:
     draft.calls.spilled += len(archive.spill(draft.calls.open, archive.CALL, rows))
 
 
-def _count_tokens(calls: CallsDraft, usage: lean.Usage | None) -> None:
+def _count_tokens(calls: CallsDraft, usage: lean.Usage | None, model: str | None) -> None:
     if usage is None:
         calls.unreported += 1
         return
+    if model is not None and model in calls.models:
+        before = calls.tokens_by_model.get(model, _NO_TOKENS)
+        calls.tokens_by_model = {
+            **calls.tokens_by_model,
+            model: ModelTokens(
+                cut.total(before.input + (usage.input or 0)),
+                cut.total(before.output + (usage.output or 0)),
+                cut.total(before.cache_read + (usage.cache_read or 0)),
+                cut.total(before.cache_write + (usage.cache_write or 0)),
+            ),
+        }
     calls.input = cut.total(calls.input + (usage.input or 0))
     calls.output = cut.total(calls.output + (usage.output or 0))
     calls.cache_read = cut.total(calls.cache_read + (usage.cache_read or 0))

@@ -67,6 +67,7 @@ class ModelReplied(Lean, frozen=True):
     status: str
     model: str | None = None
     usage: Usage | None = None
+    continues: bool = False
 
 
 class ToolIntent(Lean, frozen=True):

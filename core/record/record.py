@@ -214,6 +214,15 @@ class TokenTotals(Slice, frozen=True):
     unreported: int = 0
 
 
+class ModelTokens(Slice, frozen=True):
+    """Tokens reported by the replies of one model: what a price table needs."""
+
+    input: int = 0
+    output: int = 0
+    cache_read: int = 0
+    cache_write: int = 0
+
+
 class Calls(Slice, frozen=True, omit_defaults=False):
     """Model calls: the open ones by value, the rest counted and archived."""
 
@@ -227,6 +236,9 @@ class Calls(Slice, frozen=True, omit_defaults=False):
     tokens: TokenTotals = TokenTotals()
     models: tuple[str, ...] = ()
     """Models that served a reply, in order of first appearance, at most 16."""
+    tokens_by_model: dict[str, ModelTokens] = {}
+    """Of the models in `models`; the rest, and replies that name no model, are in no entry, so
+    the entries add up to at most `tokens`."""
     spilled: int = 0
 
 

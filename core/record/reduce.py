@@ -38,7 +38,7 @@ from core.record.draft import Draft
 from core.record.record import Blocked, TrajectoryRecord
 
 #: Rises when the same events give another record; stored snapshots serve their version only.
-REDUCER_VERSION = 1
+REDUCER_VERSION = 2
 
 FoldEvent = tuple[Event, Any]
 """An event and its payload, typed or lean; None where this version does not know the type."""

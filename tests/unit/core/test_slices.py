@@ -193,6 +193,28 @@ def test_a_reply_without_usage_is_counted_as_such() -> None:
     assert (tokens.input, tokens.unreported) == (0, 1)
 
 
+def test_a_further_part_of_a_reply_adds_its_tokens_and_no_reply() -> None:
+    def part(tokens: int, *, continues: bool) -> Said:
+        usage = Usage(input=0, output=tokens)
+        payload = ModelReplied("completed", "m-1", usage=usage, continues=continues)
+        return Said("ModelReplied", payload, invocation_id="a")
+
+    calls = record_of(context("a"), part(10, continues=False), part(5, continues=True)).calls
+    assert (calls.replied, calls.tokens.output) == (1, 15)
+    assert calls.tokens_by_model["m-1"].output == 15
+    # A later, other sample under the same invocation is a reply of its own.
+    assert record_of(part(10, continues=False), part(5, continues=False)).calls.replied == 2
+
+
+def test_tokens_by_model_never_exceed_the_total() -> None:
+    def reply(model: str | None) -> Said:
+        return Said("ModelReplied", ModelReplied("completed", model, usage=Usage(7, 1)))
+
+    calls = record_of(reply("a"), reply("b"), reply(None), reply("a")).calls
+    assert {name: told.input for name, told in calls.tokens_by_model.items()} == {"a": 14, "b": 7}
+    assert calls.tokens.input == 28
+
+
 def test_what_a_record_takes_over_is_bounded() -> None:
     long = "x" * 100_000
     said = [
