@@ -13,6 +13,7 @@ from typing import BinaryIO, Literal, Protocol
 
 import msgspec
 
+from core.acts import Act, ActKind, Body
 from core.events.envelope import BlobRef, Event, Issuer, Standing
 from core.events.prepare import Prepared
 from core.instants import Instant
@@ -102,6 +103,23 @@ class InstallCommand(msgspec.Struct, frozen=True):
     events: tuple[Event, ...]
     blobs: tuple[BlobRef, ...] = ()
     request_id: str = ""
+
+
+class ActCommand(msgspec.Struct, frozen=True):
+    """Record one act of a person (core.acts), by request_id (APP-9)."""
+
+    tenant: str
+    kind: ActKind
+    body: Body
+    actor: str
+    request_id: str
+    request_digest: bytes
+    trajectory_id: str | None = None
+    boundary: int | None = None
+    reason: str | None = None
+    expected_last: int | None = None
+    """Number of the newest act about the trajectory that the actor saw; HeadMoved if another has
+    come since. None: not compared."""
 
 
 class Ack(msgspec.Struct, frozen=True):
@@ -251,6 +269,25 @@ class RecoveryStore(Protocol):
     def claim(self, command: ClaimCommand) -> Future[Grant]: ...
     def append(self, command: AppendCommand) -> Future[Ack]: ...
     def install(self, command: InstallCommand) -> Future[Ack]: ...
+    def act(self, command: ActCommand) -> Future[Act]:
+        """Record an act; NotFound for a trajectory or boundary that is not there."""
+        ...
+
+    def acts(
+        self,
+        tenant: str,
+        *,
+        kinds: tuple[ActKind, ...] = (),
+        trajectory_id: str | None = None,
+        after: int = 0,
+        limit: int = 1000,
+    ) -> list[Act]:
+        """Acts numbered above `after`, in order; those of `kinds`, about `trajectory_id`."""
+        ...
+
+    def last_acts(self, tenant: str) -> dict[str, int]:
+        """Trajectory id -> number of the newest act about it; those without acts are left out."""
+        ...
 
     def head(self, tenant: str, trajectory_id: str) -> Head:
         """NotFound if this tenant has no such trajectory."""
@@ -346,6 +383,11 @@ class RecoveryStore(Protocol):
     def import_source(self, tenant: str, source_id: str) -> ImportSource | None: ...
     def import_by_reading(self, tenant: str, importer: str, digest: str) -> ImportSource | None: ...
     def sources_of(self, tenant: str, trajectory_id: str) -> list[ImportSource]: ...
+    def sources(
+        self, tenant: str, *, after: str = "", limit: int = 200
+    ) -> list[tuple[ImportSource, Instant]]:
+        """Import sources by source id, keyset-paged, each with when it was last read."""
+        ...
 
     def verify(
         self, tenant: str, trajectory_id: str, *, upto: int | None = None
