@@ -50,6 +50,7 @@ from store.ports import (
     Projections,
     RecoveryStore,
     StoreFacts,
+    TextIndex,
 )
 
 __all__ = ["Difference", "ListPage", "RecordView", "Runtime"]
@@ -98,12 +99,14 @@ class Runtime:
         blobs: BlobStore,
         projections: Projections,
         clock: Callable[[], int],
+        text_index: TextIndex | None = None,
     ) -> None:
         """`clock` gives microseconds UTC; it stamps nothing in the log, the store does."""
         self.store = store
         self.blobs = blobs
         self.projections = projections
         self.clock = clock
+        self.text_index = text_index
         self.time_travel = of_store(store, blobs, projections)
 
     def create(

@@ -441,6 +441,52 @@ class BlobStore(Protocol):
         ...
 
 
+class Hit(msgspec.Struct, frozen=True):
+    """One event whose text holds what was looked for."""
+
+    trajectory_id: str
+    sequence_number: int
+    type: str
+
+
+class TextIndex(Protocol):
+    """Full text of events: a cache beside the log that follows it. Dropping it loses nothing.
+
+    A text is words and beginnings of words (`pars*`), which one event must all hold, in any order
+    and case; words in double quotes stand side by side. It is never read as an expression.
+    Every read raises InvalidInput for a text that holds no word, and SearchTimeout where it took
+    longer than SEARCH_SECONDS_MAX.
+    """
+
+    def hits(
+        self,
+        tenant: str,
+        text: str,
+        *,
+        trajectory_id: str | None = None,
+        after: int = 0,
+        limit: int = 200,
+        descending: bool = False,
+    ) -> list[Hit]:
+        """Within one trajectory: hits by sequence number, those beyond `after` (descending: below
+        it; 0: from the end). Without one: at most one hit of each trajectory, its first, of the
+        trajectories indexed last first; `after` and `descending` do not apply."""
+        ...
+
+    def count(self, tenant: str, text: str, trajectory_id: str) -> int: ...
+    def position(self, tenant: str, text: str, trajectory_id: str, sequence_number: int) -> int:
+        """How many hits lie at or before a sequence number."""
+        ...
+
+    def watermark(self, tenant: str, trajectory_id: str) -> int:
+        """Events up to this sequence number are indexed; 0: none."""
+        ...
+
+    def behind(self, tenant: str) -> tuple[int, int]:
+        """(trajectories, events) of the log that are not indexed yet."""
+        ...
+
+
 class Projections(Protocol):
     """A cache beside the log: snapshots, segments, summaries. Dropping it loses nothing."""
 
