@@ -32,6 +32,10 @@ IMPORT_DOCUMENT_VALUES_MAX = 4_000_000
 #: Items of one imported document, and events it becomes: they go in by one append, about 8 KB of
 #: memory each until it is durable. A long agent run has some hundred.
 IMPORT_DOCUMENT_EVENTS_MAX = 50_000
+#: A segment of a log format: what is read, decoded and appended at once. Decoded, 4 MiB take some
+#: 40 MB; 4,000 lines become about as many events. A longer line is a segment of its own.
+LOG_SEGMENT_BYTES_MAX = 4 * MIB
+LOG_SEGMENT_LINES_MAX = 4_000
 #: Files in one import request of the API, and entries read from one folder by the command.
 IMPORT_FILES_MAX = 10_000
 #: Files dropped on the Import page at once: their reports make one page. A folder of more goes in
@@ -85,6 +89,22 @@ EVENTS_PER_TRAJECTORY_MAX = 2**32 - 1
 #: Installed events that may wait beyond a gap of one trajectory: a piece out of order, not a log.
 STAGED_EVENTS_MAX = 20_000
 
+#: Acts of people about one trajectory, and of each kind of the desk (views, prices): all of them
+#: are read to say what holds.
+ACTS_PER_TRAJECTORY_MAX = 5_000
+
+#: Open streams of pages that follow the log: each holds a connection and a future, nothing more.
+STREAMS_MAX = 256
+#: Of one caller: a browser's windows, with room; nobody can take the places of all others.
+STREAMS_PER_CALLER_MAX = 64
+#: A connection that takes none of what waits for it for so long is dropped.
+STALL_SECONDS_MAX = 30.0
+#: A stream's: what waits for its reader is a few kilobytes, and it goes on where it was.
+STREAM_STALL_SECONDS_MAX = 10.0
+#: Connections at once, where the system allows the process as many descriptors: beyond them the
+#: answer is 503. Twice what may wait for the writer, about 20 KB of memory each.
+CONNECTIONS_MAX = 8192
+
 #: Pages.
 PAGE_ROWS_MAX = 200
 PAGE_ROWS = 50
@@ -94,6 +114,21 @@ DISPLAY_CHARS_MAX = 20_000
 #: Ribbon: at most so many drawn marks in one view, however long the log.
 RIBBON_MARKS_MAX = 240
 
+#: Full-text search. One search takes at most so long; a page waits for it.
+SEARCH_SECONDS_MAX = 2.0
+#: Characters of a query, and terms in it: both stand in a URL.
+QUERY_CHARS_MAX = 1000
+QUERY_TERMS_MAX = 24
+#: Words and phrases of one search; each is a walk of its own through the index.
+SEARCH_PHRASES_MAX = 12
+#: Trajectories one search over all of them names; a list beyond it says so.
+SEARCH_TRAJECTORIES_MAX = 5_000
+#: Characters of one event that are indexed; what was left out is counted and said.
+INDEX_EVENT_CHARS_MAX = 4 * MIB
+#: Events and characters of one transaction of the index: some 50 ms of work, and little memory.
+INDEX_BATCH_EVENTS_MAX = 1_000
+INDEX_BATCH_CHARS_MAX = 2 * MIB
+
 #: Free space below which the store says 507 before it is full, and the ballast it can release.
 BALLAST_BYTES = 256 * KIB
 
@@ -102,6 +137,8 @@ assert PAYLOAD_INLINE_BYTES_MAX < PAYLOAD_BYTES_MAX <= BLOB_BYTES_MAX
 assert EVENTS_PER_APPEND_MAX * KIB <= GROUP_BYTES_MAX
 assert GROUP_BYTES_MAX < QUEUE_BYTES_MAX
 assert GROUP_MEMBERS_MAX <= QUEUE_MEMBERS_MAX
+assert QUEUE_MEMBERS_MAX + STREAMS_MAX < CONNECTIONS_MAX
+assert STREAMS_PER_CALLER_MAX < STREAMS_MAX
 # A snapshot always lies on a segment boundary, so that it holds only archived references.
 assert SNAPSHOT_EVENTS % SEGMENT_EVENTS == 0
 assert ARCHIVE_LAG_EVENTS < SEGMENT_EVENTS

@@ -19,7 +19,9 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any, BinaryIO, Literal, TypeVar
 
-from core import strictjson
+from core import acts, strictjson
+from core.acts import Act, ActKind, Body
+from core.acts import Standing as ActStanding
 from core.canonical import canonical, sha256
 from core.errors import AckUnknown, InvalidInput, MissingBlob, NotFound, UnknownType
 from core.events import registry
@@ -36,6 +38,7 @@ from core.record.difference import Difference
 from runtime.time_travel import RecordView, of_store
 from store.ports import (
     Ack,
+    ActCommand,
     AppendCommand,
     BlobStore,
     ClaimCommand,
@@ -59,6 +62,9 @@ Result = TypeVar("Result")
 
 #: Events looked at for one that states when it occurred.
 _NEAR = 50
+_ACTS_PAGE = 1000
+#: Revisions of one source that stand for one another: one for each version of its importer.
+REVISIONS_MAX = 100
 _CLOCK = re.compile(r"([0-9]{1,2}):([0-9]{2})(?::([0-9]{2})(?:\.([0-9]{1,6}))?)?")
 #: Names of the sort orders a list may ask for -> summary column.
 SORTS: dict[str, str] = {
@@ -257,6 +263,131 @@ class Runtime:
     ) -> BlobRef:
         """Store bytes durably under their digest and give this tenant a reference to them."""
         return self.blobs.put(who.tenant, data, limit=limit)
+
+    # --- acts ------------------------------------------------------------------------------------
+
+    def act(
+        self,
+        who: Principal,
+        kind: ActKind,
+        body: Body | Mapping[str, object],
+        *,
+        request_id: str,
+        trajectory_id: str | None = None,
+        boundary: int | None = None,
+        reason: str | None = None,
+        expected_last: int | None = None,
+    ) -> Act:
+        """Record what a person does beside the log; answered once it is durable.
+
+        `body` is typed or JSON values. The same request gets the same act again. Raises
+        InvalidInput, NotFound (trajectory, boundary, or the act to retract), HeadMoved if
+        `expected_last` is given and another act about the same has come since, TooLarge,
+        IntegrityConflict for another act under the request id.
+        """
+        typed = body if isinstance(body, Body) else acts.decode(kind, dict(body))
+        asked = {
+            "kind": kind,
+            "body": acts.encode(typed).decode(),
+            "actor": who.name,
+            "trajectory_id": trajectory_id,
+            "boundary": boundary,
+            "reason": reason,
+            "expected_last": expected_last,
+        }
+        command = ActCommand(
+            tenant=who.tenant,
+            kind=kind,
+            body=typed,
+            actor=who.name,
+            request_id=check_id(request_id, "request_id"),
+            request_digest=_request_digest("act", asked),
+            trajectory_id=trajectory_id,
+            boundary=boundary,
+            reason=reason,
+            expected_last=expected_last,
+        )
+        self._check_act(who, typed, trajectory_id)
+        return wait(self.store.act(command))
+
+    def _check_act(self, who: Principal, body: Body, trajectory_id: str | None) -> None:
+        """What one act says of others: it retracts one that is there, and supersedes by one that
+        it does not stand for itself."""
+        if isinstance(body, acts.Retract):
+            found = self.store.acts(who.tenant, after=body.number - 1, limit=1)
+            if not found or found[0].number != body.number:
+                raise NotFound(f"there is no act {body.number}", number=body.number)
+            if found[0].trajectory_id != trajectory_id or found[0].kind not in ("note", "price"):
+                raise InvalidInput(
+                    f"act {body.number} is a {found[0].kind} about "
+                    f"{found[0].trajectory_id or 'no trajectory'}; a retraction names a note of "
+                    "its trajectory, or a price",
+                    field="number",
+                )
+        if isinstance(body, acts.Supersede) and trajectory_id is not None:
+            newest = self.newest_revision(who, body.by)
+            if newest == trajectory_id:
+                raise InvalidInput(
+                    f"{trajectory_id} already supersedes {body.by}; a revision is superseded by a "
+                    "newer one only",
+                    field="by",
+                )
+
+    def newest_revision(self, who: Principal, trajectory_id: str) -> str:
+        """The trajectory that stands for this one now: itself, unless it was superseded."""
+        named = trajectory_id
+        for _ in range(REVISIONS_MAX):
+            superseded = self.store.acts(who.tenant, kinds=("supersede",), trajectory_id=named)
+            if not superseded or not isinstance(superseded[-1].body, acts.Supersede):
+                return named
+            named = superseded[-1].body.by
+        raise InvalidInput(f"{trajectory_id} has more than {REVISIONS_MAX} revisions")
+
+    def acts(
+        self,
+        who: Principal,
+        *,
+        kinds: tuple[ActKind, ...] = (),
+        trajectory_id: str | None = None,
+        after: int = 0,
+        limit: int = 1000,
+    ) -> Sequence[Act]:
+        """Acts numbered above `after`, in order; those of `kinds`, about `trajectory_id`."""
+        return self.store.acts(
+            who.tenant, kinds=kinds, trajectory_id=trajectory_id, after=after, limit=limit
+        )
+
+    def standing_of(self, who: Principal, trajectory_id: str) -> ActStanding:
+        """Notes, tags, and whether it was withdrawn or superseded; NotFound."""
+        self.head(who, trajectory_id)
+        return acts.about(self._all_acts(who, trajectory_id=trajectory_id))
+
+    def views(self, who: Principal) -> dict[str, Act]:
+        """Saved views by name, in the order they were first saved."""
+        return acts.views(self._all_acts(who, kinds=("view", "drop_view")))
+
+    def prices(self, who: Principal) -> tuple[Act, ...]:
+        """Prices that people stated and that hold; those shipped are in `core.rules.prices`."""
+        return acts.prices(self._all_acts(who, kinds=("price", "retract")))
+
+    def _all_acts(
+        self,
+        who: Principal,
+        *,
+        kinds: tuple[ActKind, ...] = (),
+        trajectory_id: str | None = None,
+    ) -> Iterator[Act]:
+        after = 0
+        while True:
+            page = self.acts(
+                who, kinds=kinds, trajectory_id=trajectory_id, after=after, limit=_ACTS_PAGE
+            )
+            yield from page
+            if len(page) < _ACTS_PAGE:
+                return
+            after = page[-1].number
+
+    # --- reads -----------------------------------------------------------------------------------
 
     def head(self, who: Principal, trajectory_id: str) -> Head:
         """Head of one trajectory; NotFound if this tenant has none of that id."""
@@ -509,6 +640,12 @@ class Runtime:
         """Ranges installed beyond the first gap, inclusive."""
         return self.store.staged(who.tenant, trajectory_id)
 
+    def all_sources(
+        self, who: Principal, *, after: str = "", limit: int = 200
+    ) -> Sequence[tuple[ImportSource, Instant]]:
+        """What was imported, by source id beyond `after`, each with when it was last read."""
+        return self.store.sources(who.tenant, after=after, limit=limit)
+
     def sources(self, who: Principal, trajectory_id: str) -> Sequence[ImportSource]:
         """What this trajectory was imported from."""
         return self.store.sources_of(who.tenant, trajectory_id)
@@ -548,9 +685,9 @@ class Runtime:
         """(count, bytes) of stored blobs."""
         return self.blobs.totals()
 
-    def subscribe(self) -> Notices:
-        """After-commit notices; the caller closes them."""
-        return self.store.subscribe()
+    def subscribe(self, *, desk: bool = False) -> Notices:
+        """After-commit notices, with `desk` also of views and prices; the caller closes them."""
+        return self.store.subscribe(desk=desk)
 
 
 def wait(future: Future[Result]) -> Result:

@@ -4,6 +4,7 @@ What is checked, by label of the contract:
 
     SQLITE   the database file by its own integrity check
     LOG-1    numbers contiguous from 1 to the head; head row, blocks and log agree
+    LOG-2    acts are numbered without a gap, readable, and about what is there
     LOG-3    recorded_at never decreases
     LOG-6    a type this program does not know came by install only
     ENV-1/2  digests and chain
@@ -38,7 +39,7 @@ from core.events.prepare import classify, prepare, turn_of
 from core.record.archive import Segments
 from core.record.reduce import Fold, empty
 from core.rules.authority import refuse
-from store import blocks, verify
+from store import acts, blocks, verify
 from store.open import Opened
 from store.ports import Ack, Door, Finding, Grant, Head, SourceSegment
 from store.reads import head_from
@@ -77,6 +78,7 @@ def _tables(opened: Opened, connection: Connection) -> Iterator[Finding]:
         yield from _readable(_requests(connection))
         yield from _readable(_ledger(connection))
         yield from _readable(_sources(opened, connection))
+        yield from _readable(_acts(connection))
         yield from _readable(_blobs(opened, connection))
 
 
@@ -422,6 +424,8 @@ def _requests(connection: Connection) -> Iterator[Finding]:
 def _request_problem(
     connection: Connection, kind: str, answer: bytes, key: int | None
 ) -> str | None:
+    if kind == "act":
+        return _act_answer_problem(connection, answer)
     if key is None:
         return "its trajectory is not there"
     try:
@@ -446,6 +450,55 @@ def _request_problem(
     if chain is not None and row[1] != chain:
         return "its answer's chain value is not the log's"
     return None
+
+
+def _act_answer_problem(connection: Connection, answer: bytes) -> str | None:
+    try:
+        answered = acts.from_answer(answer)
+    except StrandlineError as error:
+        return str(error)
+    row = connection.execute(
+        f"SELECT {acts.COLUMNS} FROM acts WHERE number = ?", (answered.number,)
+    ).fetchone()
+    if row is None:
+        return f"act {answered.number} of its answer is not there"
+    if tuple(row) != acts.row(answered):
+        return f"act {answered.number} is not the one it was answered with"
+    return None
+
+
+def _acts(connection: Connection) -> Iterator[Finding]:
+    if not acts.is_there(connection):
+        return
+    wanted, recorded_at = 1, 0
+    for *row, head, request in connection.execute(
+        f"SELECT {', '.join(f'a.{name}' for name in acts.COLUMNS.split(', '))}, "
+        "t.sequence_number, r.kind FROM acts a "
+        "LEFT JOIN trajectories t ON t.tenant = a.tenant AND t.trajectory_id = a.trajectory_id "
+        "LEFT JOIN requests r ON r.tenant = a.tenant AND r.request_id = a.request_id "
+        "ORDER BY a.number"
+    ):
+        number, tenant, trajectory_id = row[0], row[1], row[3] or ""
+        problems = []
+        if number != wanted:
+            problems.append(f"act {wanted} is not there")
+        wanted = number + 1
+        try:
+            act = acts.from_row(row)
+        except StrandlineError as error:
+            problems.append(str(error))
+        else:
+            if act.trajectory_id is not None and head is None:
+                problems.append(f"act {number} is about a trajectory that is not there")
+            elif act.boundary is not None and act.boundary > (head or 0):
+                problems.append(f"act {number} is about boundary {act.boundary}, beyond the head")
+            if act.recorded_at < recorded_at:
+                problems.append(f"act {number}: recorded_at decreases")
+            recorded_at = act.recorded_at
+        if request != "act":
+            problems.append(f"act {number} is the answer of no request")
+        for problem in problems:
+            yield Finding("LOG-2", tenant, trajectory_id, None, problem)
 
 
 def _ledger(connection: Connection) -> Iterator[Finding]:

@@ -37,9 +37,17 @@ from core.events.ownership import OwnershipGranted
 from core.events.prepare import NO_TURN, Prepared, prepare
 from core.instants import Instant
 from core.limits import EVENTS_PER_TRAJECTORY_MAX
-from store import decide_install
+from store import acts, decide_install
 from store.overlay import Overlay
-from store.ports import Ack, AppendCommand, ClaimCommand, CreateCommand, Grant, InstallCommand
+from store.ports import (
+    Ack,
+    ActCommand,
+    AppendCommand,
+    ClaimCommand,
+    CreateCommand,
+    Grant,
+    InstallCommand,
+)
 from store.state import (
     BarrierCommand,
     BlobsCommand,
@@ -72,6 +80,9 @@ def wants(members: Sequence[Member]) -> Wants:
         if isinstance(command, BarrierCommand):
             continue
         if isinstance(command, BlobsCommand):
+            continue
+        if isinstance(command, ActCommand):
+            acts.want(needed, command)
             continue
         name = (command.tenant, command.trajectory_id)
         needed.heads.add(name)
@@ -122,6 +133,8 @@ def _decide_one(overlay: Overlay, member: Member) -> Outcome:
         return _claim(overlay, command)
     if isinstance(command, InstallCommand):
         return decide_install.install(overlay, command, member)
+    if isinstance(command, ActCommand):
+        return acts.decide_act(overlay, command)
     if isinstance(command, BlobsCommand):
         for digest, length in command.blobs:
             if (command.tenant, digest) not in overlay.known.blobs:

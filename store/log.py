@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import Future
 from typing import Any
 
+from core.acts import ACT_BYTES_MAX, Act
 from core.errors import InvalidInput, StoreStopped, StrandlineError, UnknownType
 from core.events import registry
 from core.events.envelope import Event
@@ -22,11 +23,12 @@ from core.ids import check_id
 from core.ids import tenant as parse_tenant
 from core.ids import trajectory_id as parse_trajectory_id
 from core.limits import INTEGER_MAX
-from store import rows, verify
+from store import acts, rows, verify
 from store.engine import Readers
 from store.notices import Hub, Subscription
 from store.ports import (
     Ack,
+    ActCommand,
     AppendCommand,
     ClaimCommand,
     CreateCommand,
@@ -105,6 +107,15 @@ class SqliteRecoveryStore(LogReader):
         )
         return self._submit(member, size)
 
+    def act(self, command: ActCommand) -> Future[Act]:
+        def member() -> Member:
+            parse_tenant(command.tenant)
+            check_id(command.request_id, "request_id")
+            acts.check(command)
+            return Member(command)
+
+        return self._submit(member, _COMMAND_BYTES + ACT_BYTES_MAX)
+
     def put_blobs(self, tenant: str, blobs: tuple[tuple[str, int], ...]) -> Future[Done]:
         """Record references to blobs whose bytes are durable; used by the blob store."""
         command = BlobsCommand(tenant, blobs)
@@ -152,8 +163,8 @@ class SqliteRecoveryStore(LogReader):
 
     # --- the whole -------------------------------------------------------------------------------
 
-    def subscribe(self) -> Subscription:
-        return self._hub.subscribe()
+    def subscribe(self, *, desk: bool = False) -> Subscription:
+        return self._hub.subscribe(desk=desk)
 
     def facts(self) -> StoreFacts:
         return self._facts()

@@ -11,8 +11,10 @@ from store.state import Name
 class Subscription:
     """One follower. It holds at most one entry per trajectory that moved since its last wait."""
 
-    def __init__(self, hub: Hub) -> None:
+    def __init__(self, hub: Hub, *, desk: bool = False) -> None:
         self._hub = hub
+        self._desk = desk
+        """Told of acts about no trajectory too, under an empty id."""
         #: Protects the two fields below, and wakes `wait`.
         self._changed = threading.Condition()
         self._heads: dict[Name, int] = {}
@@ -20,6 +22,10 @@ class Subscription:
 
     def put(self, heads: Iterable[tuple[Name, int]]) -> None:
         """Called by the writer after it has answered a group."""
+        if not self._desk:
+            heads = [one for one in heads if one[0][1]]
+            if not heads:
+                return
         with self._changed:
             self._heads.update(heads)
             self._changed.notify_all()
@@ -48,9 +54,9 @@ class Hub:
         self._lock = threading.Lock()
         self._followers: tuple[Subscription, ...] = ()
 
-    def subscribe(self) -> Subscription:
+    def subscribe(self, *, desk: bool = False) -> Subscription:
         """A new follower, which sees what commits from now on."""
-        subscription = Subscription(self)
+        subscription = Subscription(self, desk=desk)
         with self._lock:
             self._followers = (*self._followers, subscription)
         return subscription

@@ -118,8 +118,8 @@ class ActCommand(msgspec.Struct, frozen=True):
     boundary: int | None = None
     reason: str | None = None
     expected_last: int | None = None
-    """Number of the newest act about the trajectory that the actor saw; HeadMoved if another has
-    come since. None: not compared."""
+    """Number of the newest act about the trajectory that the actor saw (without one: of the newest
+    view, or price), 0 for none; HeadMoved if another has come since. None: not compared."""
 
 
 class Ack(msgspec.Struct, frozen=True):
@@ -395,7 +395,10 @@ class RecoveryStore(Protocol):
         """Re-derive digests and chain; yields progress (sequence, None) and findings."""
         ...
 
-    def subscribe(self) -> Notices: ...
+    def subscribe(self, *, desk: bool = False) -> Notices:
+        """Follow what commits from now on; `desk`: also acts about no trajectory (Notices)."""
+        ...
+
     def facts(self) -> StoreFacts: ...
     def stats(self) -> GroupStats: ...
     def close(self) -> None:
@@ -404,7 +407,11 @@ class RecoveryStore(Protocol):
 
 
 class Notices(Protocol):
-    """After-commit notices (tenant, trajectory_id, head); bounded, newest head per trajectory."""
+    """After-commit notices (tenant, trajectory_id, head); bounded, newest head per trajectory.
+
+    An act about a trajectory is one too, whose head may not have moved. With `desk`, an empty
+    trajectory id and the number of the newest act tell of a view or a price.
+    """
 
     def wait(self, timeout_seconds: float) -> list[tuple[str, str, int]]: ...
     def close(self) -> None: ...

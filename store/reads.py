@@ -8,11 +8,12 @@ from typing import Any
 
 import msgspec
 
+from core.acts import Act, ActKind
 from core.errors import NotFound
 from core.events.envelope import Event
 from core.instants import Instant
 from core.limits import EVENTS_PER_TRAJECTORY_MAX, INTEGER_MAX
-from store import blocks, rows, verify
+from store import acts, blocks, rows, verify
 from store.engine import Readers
 from store.ports import Finding, Head, ImportSource, LedgerRow, SourceSegment
 from store.sqlite_driver import Connection
@@ -21,6 +22,10 @@ from store.transact import HEAD_COLUMNS
 
 _KEYS_CACHED_MAX = 100_000
 _PAGE = 1_000
+_SOURCE_COLUMNS = (
+    "source_id, importer, version, trajectory_id, name, reading_digest, reading_length, segments, "
+    "state"
+)
 
 
 class LogReader:
@@ -31,6 +36,7 @@ class LogReader:
         self._keys: dict[tuple[str, str], int] = {}
         #: Protects `_keys` when it is cleared; entries never change.
         self._lock = threading.Lock()
+        self._acts_there = False
 
     # --- reads: heads ----------------------------------------------------------------------------
 
@@ -251,6 +257,51 @@ class LogReader:
             ).fetchall()
         return [_ledger_row(row) for row in (reversed(found) if newest else found)]
 
+    def acts(
+        self,
+        tenant: str,
+        *,
+        kinds: tuple[ActKind, ...] = (),
+        trajectory_id: str | None = None,
+        after: int = 0,
+        limit: int = 1000,
+    ) -> list[Act]:
+        where, values = ["tenant = ?", "number > ?"], list[object]([tenant, _number(after)])
+        if trajectory_id is not None:
+            where.append("trajectory_id = ?")
+            values.append(trajectory_id)
+        if kinds:
+            # `+` where the trajectory is named: it has few acts, and a kind may have many.
+            column = "kind" if trajectory_id is None else "+kind"
+            where.append(f"{column} IN ({', '.join('?' * len(kinds))})")
+            values.extend(kinds)
+        with self._readers.use() as connection:
+            if not self._holds_acts(connection):
+                return []
+            found = connection.execute(
+                f"SELECT {acts.COLUMNS} FROM acts WHERE {' AND '.join(where)} "
+                "ORDER BY number LIMIT ?",
+                (*values, limit),
+            ).fetchall()
+        return [acts.from_row(row) for row in found]
+
+    def last_acts(self, tenant: str) -> dict[str, int]:
+        with self._readers.use() as connection:
+            if not self._holds_acts(connection):
+                return {}
+            return dict(
+                connection.execute(
+                    "SELECT trajectory_id, max(number) FROM acts WHERE tenant = ? "
+                    "AND trajectory_id IS NOT NULL GROUP BY trajectory_id",
+                    (tenant,),
+                ).fetchall()
+            )
+
+    def _holds_acts(self, connection: Connection) -> bool:
+        """False in a store that this program has only read: it was made before there were acts."""
+        self._acts_there = self._acts_there or acts.is_there(connection)
+        return self._acts_there
+
     def import_source(self, tenant: str, source_id: str) -> ImportSource | None:
         found = self._sources("source_id = ?", (tenant, source_id))
         return found[0] if found else None
@@ -259,14 +310,24 @@ class LogReader:
         found = self._sources("importer = ? AND reading_digest = ?", (tenant, importer, digest))
         return found[0] if found else None
 
+    def sources(
+        self, tenant: str, *, after: str = "", limit: int = 200
+    ) -> list[tuple[ImportSource, Instant]]:
+        with self._readers.use() as connection:
+            found = connection.execute(
+                f"SELECT {_SOURCE_COLUMNS}, updated_at FROM import_sources "
+                "WHERE tenant = ? AND source_id > ? ORDER BY source_id LIMIT ?",
+                (tenant, after, limit),
+            ).fetchall()
+        return [(_source(row[:-1]), int(row[-1])) for row in found]
+
     def sources_of(self, tenant: str, trajectory_id: str) -> list[ImportSource]:
         return self._sources("trajectory_id = ?", (tenant, trajectory_id))
 
     def _sources(self, condition: str, values: tuple[str, ...]) -> list[ImportSource]:
         with self._readers.use() as connection:
             found = connection.execute(
-                "SELECT source_id, importer, version, trajectory_id, name, reading_digest, "
-                "reading_length, segments, state FROM import_sources "
+                f"SELECT {_SOURCE_COLUMNS} FROM import_sources "
                 f"WHERE tenant = ? AND {condition} ORDER BY source_id",
                 values,
             ).fetchall()
@@ -284,6 +345,11 @@ def _bounded(sequence_number: int | None) -> int:
     if sequence_number is None:
         return EVENTS_PER_TRAJECTORY_MAX
     return min(max(sequence_number, 0), EVENTS_PER_TRAJECTORY_MAX)
+
+
+def _number(number: int) -> int:
+    """A row number within what the database can compare."""
+    return min(max(number, 0), INTEGER_MAX)
 
 
 def head_from(row: Any) -> Head:

@@ -235,3 +235,24 @@ class Source(SQLModel, table=True):
     segments: bytes = _bytes()
     state: bytes = _bytes()
     updated_at: int = _big()
+
+
+class ActRow(SQLModel, table=True):
+    """What a person did beside the logs (`core.acts`); append-only, guarded by triggers."""
+
+    __tablename__ = "acts"
+    __table_args__ = (
+        Index("acts_by_trajectory", "tenant", "trajectory_id", "number"),
+        Index("acts_by_kind", "tenant", "kind", "number"),
+        STRICT,
+    )
+    number: int = _big(primary_key=True, autoincrement=False)
+    tenant: str = _text()
+    kind: str = _text()
+    trajectory_id: str | None = _text(nullable=True)
+    boundary: int | None = _big(nullable=True)
+    body: bytes = _bytes()
+    actor: str = _text()
+    reason: str | None = _text(nullable=True)
+    recorded_at: int = _big()
+    request_id: str = _text()

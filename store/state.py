@@ -12,10 +12,12 @@ from typing import Literal
 
 import msgspec
 
+from core.acts import Act, ActKind
 from core.events.envelope import Event, Issuer, Standing
 from core.events.prepare import NO_TURN, Prepared, Turn
 from core.instants import Instant
 from store.ports import (
+    ActCommand,
     AppendCommand,
     ClaimCommand,
     CreateCommand,
@@ -29,6 +31,8 @@ from store.ports import (
 
 #: (tenant, trajectory_id)
 Name = tuple[str, str]
+#: (tenant, trajectory id or None for the desk, kinds or () for all): what acts may collide about.
+ActTopic = tuple[str, str | None, tuple[ActKind, ...]]
 
 
 class BlobsCommand(msgspec.Struct, frozen=True):
@@ -46,7 +50,13 @@ class BarrierCommand(msgspec.Struct, frozen=True):
 
 
 Command = (
-    AppendCommand | CreateCommand | ClaimCommand | InstallCommand | BlobsCommand | BarrierCommand
+    AppendCommand
+    | CreateCommand
+    | ClaimCommand
+    | InstallCommand
+    | ActCommand
+    | BlobsCommand
+    | BarrierCommand
 )
 
 
@@ -79,6 +89,13 @@ class StoredEvent(msgspec.Struct, frozen=True, gc=False):
     digest: bytes
     owner_epoch: int
     type: str
+
+
+class LastAct(msgspec.Struct, frozen=True):
+    """Number and count of the acts about one topic; zero where there is none."""
+
+    number: int = 0
+    count: int = 0
 
 
 class StoredRequest(msgspec.Struct, frozen=True, gc=False):
@@ -172,6 +189,7 @@ class Wants:
     requests: set[tuple[str, str]] = field(default_factory=set)
     positions: set[tuple[Name, int]] = field(default_factory=set)
     staged: set[Name] = field(default_factory=set)
+    acts: set[ActTopic] = field(default_factory=set)
 
 
 @dataclass(slots=True)
@@ -189,6 +207,11 @@ class Known:
     positions: dict[tuple[Name, int], tuple[bytes, bytes]] = field(default_factory=dict)
     """(digest, chain) of stored events by sequence number."""
     staged: dict[Name, dict[int, Piece]] = field(default_factory=dict)
+    last_acts: dict[ActTopic, LastAct] = field(default_factory=dict)
+    acts_end: int = 0
+    """Number of the newest act of the store."""
+    acts_at: Instant = 0
+    """When it was recorded."""
 
 
 @dataclass(slots=True)
@@ -208,6 +231,9 @@ class Writes:
     ledger: list[LedgerRow] = field(default_factory=list)
     """`number` is given by the store."""
     sources: list[tuple[str, ImportSource]] = field(default_factory=list)
+    acts: list[Act] = field(default_factory=list)
+    act_heads: dict[Name, int] = field(default_factory=dict)
+    """Heads of the trajectories that the acts are about."""
     starts: int | None = None
 
 
@@ -222,5 +248,5 @@ class Rules:
     domain: Domain
 
 
-Outcome = Draft | Grant | Done | Exception
+Outcome = Draft | Grant | Done | Act | Exception
 LedgerKind = Literal["refused", "incident"]

@@ -20,7 +20,7 @@ from typing import Any, Literal
 import msgspec
 
 from core.instants import Instant
-from store import blocks, rows, sqlite_driver
+from store import acts, blocks, rows, sqlite_driver
 from store.decide import decide, wants
 from store.failpoints import reach
 from store.ports import ImportSource, LedgerRow
@@ -104,6 +104,7 @@ _SOURCE = _replacing(
     "tenant, source_id",
     "tenant, source_id",
 )
+_ACT = _statement("acts", acts.COLUMNS)
 _META = _replacing("store_meta", "name, value", "name", "name")
 _PIECE = msgspec.msgpack.Decoder(Piece)
 
@@ -251,6 +252,10 @@ class Transactor:
             needed.requests,
         ):
             known.requests[tenant, request_id] = StoredRequest(kind, digest, answer)
+        if needed.acts:
+            known.acts_end, known.acts_at = acts.load_end(self.connection)
+            for topic in needed.acts:
+                known.last_acts[topic] = acts.load_last(self.connection, topic)
         return known
 
     def _new_key(self) -> int:
@@ -365,6 +370,8 @@ class Transactor:
             self._insert(_LEDGER, [_ledger_row(one) for one in writes.ledger])
         if writes.sources:
             self._insert(_SOURCE, [_source_row(*one, now) for one in writes.sources])
+        if writes.acts:
+            self._insert(_ACT, [acts.row(act) for act in writes.acts])
         if writes.starts is not None:
             self._insert(_META, [("starts", str(writes.starts))])
 

@@ -37,6 +37,7 @@ from core.limits import (
     QUEUE_BYTES_MAX,
     QUEUE_MEMBERS_MAX,
 )
+from store.acts import heard
 from store.ballast import Ballast, free_bytes
 from store.failpoints import reach
 from store.histogram import MEMBERS, TIMES_US, Histogram
@@ -310,8 +311,8 @@ class Writer:
                 settle_error(entry.future, outcome)
             else:
                 settle(entry.future, outcome)
-        if writes.events or writes.heads:
-            self._announce([(name, head.sequence_number) for name, head in writes.heads.items()])
+        if writes.heads or writes.acts:
+            self._announce(heard(writes))
         reach("append.announced")
 
     def _ack(self, draft: Draft, wait_us: int, storage_us: int) -> Ack:
