@@ -43,6 +43,7 @@ ANSWERS: dict[str, Answer] = {
     "too_large": Answer(413, "The value is larger than its bound"),
     "busy": Answer(503, "The append queue is full", 1),
     "rate_limited": Answer(429, "Too many requests from this caller", 1),
+    "search_timeout": Answer(503, "The search took too long", 5),
     "store_full": Answer(507, "The disk is full", 30),
     "store_stopped": Answer(503, "The store takes no writes", 5),
     "domain_unavailable": Answer(409, "The failure domain cannot be given"),

@@ -19,11 +19,13 @@ from core.instants import Instant
 from core.principal import Principal
 from ingest import native, pipeline
 from ingest.base import Report
+from runtime.indexer import Indexer
 from runtime.projector import Projector
 from runtime.service import Runtime
 from store.audit import audit
 from store.open import Opened, open_store, system_clock
 from store.ports import Finding
+from store.search import SqliteTextIndex
 
 _EXPORT_CHUNKS = 16
 
@@ -42,6 +44,9 @@ class Parts:
     runtime: Runtime
     projector: Projector | None
     """None where the store is open for reading only: it writes the projections."""
+    index: SqliteTextIndex
+    indexer: Indexer | None
+    """None where the store is open for reading only: it writes the index."""
     version: str
 
     @property
@@ -129,14 +134,18 @@ class Parts:
         """Stop following the log, finish what is queued, let go of the folder; idempotent."""
         if self.projector is not None:
             self.projector.close()
+        if self.indexer is not None:
+            self.indexer.close()
+        self.index.close()
         self.opened.close()
 
 
 def open_parts(settings: Settings, *, read_only: bool = False, follow: bool = True) -> Parts:
     """Open the data folder of these settings.
 
-    `follow` starts the projector's thread; a command catches up by itself instead. Raises
-    StoreStopped where another process owns the folder, DomainUnavailable.
+    `follow` starts the threads of projector and indexer; a command catches up by itself instead,
+    with the index only where it searches. Raises StoreStopped where another process owns the
+    folder, DomainUnavailable.
     """
     opened = open_store(
         settings.data_folder,
@@ -145,17 +154,26 @@ def open_parts(settings: Settings, *, read_only: bool = False, follow: bool = Tr
         allow_unsafe_filesystem=settings.allow_unsafe_filesystem,
     )
     try:
-        runtime = Runtime(opened.store, opened.blobs, opened.projections, system_clock)
-        projector = None
+        index = SqliteTextIndex(
+            opened.data / "search.db",
+            opened.incarnation,
+            heads=lambda tenant, after: opened.store.heads(tenant, after=after, limit=500),
+            read_only=read_only,
+        )
+        runtime = Runtime(
+            opened.store, opened.blobs, opened.projections, system_clock, text_index=index
+        )
+        projector, indexer = None, None
         if not read_only:
-            projector = Projector(
-                opened.store, opened.blobs, opened.projections, tenants=(settings.tenant,)
-            )
+            tenants = (settings.tenant,)
+            projector = Projector(opened.store, opened.blobs, opened.projections, tenants=tenants)
+            indexer = Indexer(opened.store, opened.blobs, index, tenants=tenants)
             if follow:
                 projector.start()
+                indexer.start()
             else:
                 projector.catch_up()
-        return Parts(settings, opened, runtime, projector, version())
+        return Parts(settings, opened, runtime, projector, index, indexer, version())
     except BaseException:
         opened.close()
         raise

@@ -14,6 +14,7 @@
     │   ├── TooLarge               too_large          beyond a bound of core.limits
     │   ├── Busy                   busy               the append queue is full (APP-7)
     │   ├── RateLimited            rate_limited       one caller over its own rate
+    │   ├── SearchTimeout          search_timeout     a search took longer than its bound
     │   ├── StoreFull              store_full         the disk is full
     │   ├── StoreStopped           store_stopped      the writer is poisoned, closed or read-only
     │   ├── DomainUnavailable      domain_unavailable the declared failure domain cannot be given
@@ -137,6 +138,12 @@ class RateLimited(Refused):
     """This caller is over its own rate."""
 
     code = "rate_limited"
+
+
+class SearchTimeout(Refused):
+    """The search took longer than it may; ask for rarer words, or search in one trajectory."""
+
+    code = "search_timeout"
 
 
 class StoreFull(Refused):

@@ -1,0 +1,383 @@
+"""Keeps the full-text index up to date behind the log: a follower, never in its way.
+
+INVARIANTS
+1. What is indexed of an event is what it states: texts of its payload. Closed words (a status, a
+   role), digests and long unbroken runs are left out, by rule and not by chance.
+2. An event that cannot be read (its payload's blob is missing or damaged) is counted as unread and
+   passed; it never stops the others.
+3. An index that does not agree with the log (another chain value, a watermark beyond the head) is
+   forgotten for that trajectory and made anew.
+4. While the store is busy it works in slices of some hundred microseconds and rests as long as it
+   worked, so that appends do not wait for it.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import orjson
+
+from core.errors import CorruptAt, NotFound, StoreStopped
+from core.events.envelope import Event
+from core.limits import (
+    INDEX_BATCH_CHARS_MAX,
+    INDEX_BATCH_EVENTS_MAX,
+    INDEX_EVENT_CHARS_MAX,
+)
+from core.words import spaced
+from store.ports import BlobStore, Head, Notices, RecoveryStore
+from store.search import Entries, Indexed, SqliteTextIndex
+
+#: Notices are gathered this long before their events are indexed.
+GATHER_SECONDS = 0.3
+#: Events between two pauses, and the pause, while appends are coming.
+SLICE_EVENTS = 16
+PAUSE_SECONDS = 0.001
+#: Appends are coming if one came within this time.
+BUSY_SECONDS = 1.0
+#: A full disk is tried again after this long.
+RETRY_SECONDS = 5.0
+_HEADS_PAGE = 500
+_EVENTS_PAGE = 200
+#: Closed words, of every event of a family: a search for them would find all of them.
+_CLOSED = frozenset(
+    {"basis", "capabilities", "claim", "kind", "pairing", "role", "standing", "status"}
+)
+#: Numbers of the provider's own accounting.
+_COUNTERS = frozenset({"usage", "usage_raw"})
+#: Only there a number is something a person may look for: a ticket, a port, a line.
+_WITH_NUMBERS = frozenset({"arguments", "configuration", "request", "values"})
+_DIGEST_CHARS = len("sha256:") + 64
+
+Name = tuple[str, str]
+
+
+@dataclass(slots=True)
+class _Batch:
+    """What goes into one transaction."""
+
+    entries: list[Entries] = field(default_factory=list)
+    events: int = 0
+    chars: int = 0
+
+    @property
+    def full(self) -> bool:
+        return self.events >= INDEX_BATCH_EVENTS_MAX or self.chars >= INDEX_BATCH_CHARS_MAX
+
+    def add(self, entries: Entries) -> None:
+        self.entries.append(entries)
+        self.events += entries.upto - entries.after
+        self.chars += sum(len(text) for _, _, text in entries.rows)
+
+
+class Indexer:
+    """Follows one store. `start` runs it in a thread; `catch_up` runs it here."""
+
+    def __init__(
+        self,
+        store: RecoveryStore,
+        blobs: BlobStore,
+        index: SqliteTextIndex,
+        *,
+        tenants: Iterable[str] = ("local",),
+    ) -> None:
+        self._store = store
+        self._blobs = blobs
+        self._index = index
+        self._tenants = tuple(tenants)
+        self._stop = threading.Event()
+        self._notices: Notices | None = None
+        self._thread: threading.Thread | None = None
+        #: Held while batches are made and put: one follower at a time.
+        self._work = threading.Lock()
+        #: Protects the three below.
+        self._counts = threading.Lock()
+        #: Known to be behind, from notices: head.
+        self._pending: dict[Name, int] = {}
+        #: Of the pass over all heads: trajectories and events not yet reached, by tenant.
+        self._backlog: dict[str, list[int]] = {}
+        self._done: dict[Name, int] = {}
+        self._busy_until = 0.0
+
+    def start(self) -> None:
+        """Follow the store in a thread of its own, until `close`."""
+        self._notices = self._store.subscribe()
+        self._index.lag = self.behind
+        self._thread = threading.Thread(target=self._run, name="indexer", daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        """Stop following; idempotent, and returns once the thread has ended."""
+        self._stop.set()
+        if self._notices is not None:
+            self._notices.close()
+        if self._thread is not None:
+            self._thread.join()
+            self._thread = None
+
+    def catch_up(self, tenant: str | None = None, trajectory_id: str | None = None) -> int:
+        """Index one trajectory, all of a tenant, or everything; how many events that took."""
+        with self._work:
+            if trajectory_id is not None:
+                assert tenant is not None, "a trajectory belongs to a tenant"
+                head = self._store.head(tenant, trajectory_id)
+                return self._index_heads([head], gently=False)
+            tenants = self._tenants if tenant is None else (tenant,)
+            return sum(self._pass(one, gently=False) for one in tenants)
+
+    def behind(self, tenant: str) -> tuple[int, int]:
+        """(trajectories, events) of the log that are not indexed yet."""
+        with self._counts:
+            trajectories, events = self._backlog.get(tenant, [0, 0])
+            for name, head in self._pending.items():
+                if name[0] == tenant:
+                    trajectories += 1
+                    events += max(0, head - self._done.get(name, 0))
+        return trajectories, events
+
+    # --- following -------------------------------------------------------------------------------
+
+    def _run(self) -> None:
+        try:
+            for tenant in self._tenants:
+                self._count(tenant)
+            for tenant in self._tenants:
+                with self._work:
+                    self._pass(tenant, gently=True)
+            while not self._stop.is_set():
+                self._take(60.0)
+                if self._pending and not self._stop.wait(GATHER_SECONDS):
+                    self._take(0.0)
+                with self._work:
+                    self._follow()
+        except StoreStopped:
+            return
+
+    def _take(self, timeout_seconds: float) -> None:
+        """Take what moved into `_pending`."""
+        assert self._notices is not None
+        moved = self._notices.wait(timeout_seconds)
+        if not moved:
+            return
+        self._busy_until = time.monotonic() + BUSY_SECONDS
+        new = [(tenant, name) for tenant, name, _ in moved if (tenant, name) not in self._pending]
+        done = {name: self._index.watermark(*name) for name in new}
+        with self._counts:
+            self._done.update(done)
+            for tenant, name, head in moved:
+                if tenant in self._tenants:
+                    self._pending[tenant, name] = head
+
+    def _follow(self) -> None:
+        """Index what is pending, as long as there is some."""
+        while self._pending and not self._stop.is_set():
+            heads = []
+            for name in list(self._pending)[:_HEADS_PAGE]:
+                try:
+                    heads.append(self._store.head(*name))
+                except NotFound:
+                    self._settle(name)
+            if heads and not self._index_heads(heads, gently=True):
+                self._stop.wait(RETRY_SECONDS)
+            self._take(0.0)
+
+    def _settle(self, name: Name) -> None:
+        with self._counts:
+            self._pending.pop(name, None)
+            self._done.pop(name, None)
+
+    def _count(self, tenant: str) -> None:
+        """How far behind the index is, before the first pass."""
+        trajectories = events = 0
+        for heads in self._pages(tenant):
+            for head, known in self._behind(heads):
+                trajectories += 1
+                events += head.sequence_number - (known.upto if known is not None else 0)
+        with self._counts:
+            self._backlog[tenant] = [trajectories, events]
+
+    def _pass(self, tenant: str, *, gently: bool) -> int:
+        """Index everything that is behind, page by page; how many events."""
+        done = 0
+        for heads in self._pages(tenant):
+            behind = [head for head, _ in self._behind(heads)]
+            if behind:
+                done += self._index_heads(behind, gently=gently)
+        with self._counts:
+            self._backlog.pop(tenant, None)
+        return done
+
+    def _pages(self, tenant: str) -> Iterator[list[Head]]:
+        after = ""
+        while not self._stop.is_set():
+            heads = self._store.heads(tenant, after=after, limit=_HEADS_PAGE)
+            if not heads:
+                return
+            yield heads
+            after = heads[-1].trajectory_id
+
+    def _behind(self, heads: list[Head]) -> list[tuple[Head, Indexed | None]]:
+        """Those whose index is not where the log is, with how far it is."""
+        tenant = heads[0].tenant
+        known = self._index.indexed_of(tenant, [head.trajectory_id for head in heads])
+        found = []
+        for head in heads:
+            one = known.get(head.trajectory_id)
+            agrees = one is not None and (one.upto, one.chain) == (head.sequence_number, head.chain)
+            if head.sequence_number and not agrees:
+                found.append((head, one))
+        return found
+
+    # --- indexing --------------------------------------------------------------------------------
+
+    def _index_heads(self, heads: list[Head], *, gently: bool) -> int:
+        """Index these up to their heads, in batches; how many events were taken in.
+
+        Those that are still behind then (the disk is full, the file was damaged) stay or become
+        pending.
+        """
+        batch, done = _Batch(), 0
+        for head in heads:
+            for entries in self._entries(head, gently=gently):
+                batch.add(entries)
+                if batch.full:
+                    done += self._put(batch, gently=gently)
+                    batch = _Batch()
+            if self._stop.is_set():
+                return done
+        done += self._put(batch, gently=gently)
+        for tenant in {head.tenant for head in heads}:
+            ours = [head for head in heads if head.tenant == tenant]
+            self._note(tenant, ours)
+        return done
+
+    def _note(self, tenant: str, heads: list[Head]) -> None:
+        """Compare with what the index says now."""
+        known = self._index.indexed_of(tenant, [head.trajectory_id for head in heads])
+        with self._counts:
+            left = self._backlog.get(tenant)
+            for head in heads:
+                name, one = (tenant, head.trajectory_id), known.get(head.trajectory_id)
+                upto = one.upto if one is not None else 0
+                if upto < head.sequence_number:
+                    self._pending.setdefault(name, head.sequence_number)
+                if self._pending.get(name, 0) <= upto:
+                    self._pending.pop(name, None)
+                    self._done.pop(name, None)
+                else:
+                    self._done[name] = upto
+                if left is not None:
+                    left[0] = max(0, left[0] - 1)
+
+    def _put(self, batch: _Batch, *, gently: bool) -> int:
+        if not batch.entries:
+            return 0
+        begun = time.monotonic()
+        self._index.put(batch.entries)
+        with self._counts:
+            for entries in batch.entries:
+                name = (entries.tenant, entries.trajectory_id)
+                left = self._backlog.get(entries.tenant)
+                if name in self._pending:
+                    self._done[name] = entries.upto
+                elif left is not None:
+                    left[1] = max(0, left[1] - (entries.upto - entries.after))
+        if gently and self._busy:
+            self._stop.wait(time.monotonic() - begun)
+        return batch.events
+
+    @property
+    def _busy(self) -> bool:
+        return time.monotonic() < self._busy_until
+
+    def _entries(self, head: Head, *, gently: bool) -> Iterator[Entries]:
+        """What one trajectory still lacks in the index, in pages."""
+        tenant, trajectory_id = head.tenant, head.trajectory_id
+        known = self._index.indexed(tenant, trajectory_id)
+        at = known.upto if known is not None else 0
+        if known is not None and not self._agrees(head, known):
+            self._index.forget(tenant, trajectory_id)
+            at = 0
+        while at < head.sequence_number and not self._stop.is_set():
+            events = self._store.events(
+                tenant, trajectory_id, after=at, upto=head.sequence_number, limit=_EVENTS_PAGE
+            )
+            if not events:
+                return
+            yield self._page(tenant, trajectory_id, at, events, gently=gently)
+            at = events[-1].sequence_number
+
+    def _agrees(self, head: Head, known: Indexed) -> bool:
+        if known.upto >= head.sequence_number:
+            return (known.upto, known.chain) == (head.sequence_number, head.chain)
+        found = self._store.events(
+            head.tenant, head.trajectory_id, after=known.upto - 1, upto=known.upto, limit=1
+        )
+        return bool(found) and found[0].chain == known.chain
+
+    def _page(
+        self, tenant: str, trajectory_id: str, at: int, events: list[Event], *, gently: bool
+    ) -> Entries:
+        rows: list[tuple[int, str, str]] = []
+        cut = unread = 0
+        for position, event in enumerate(events):
+            if position % SLICE_EVENTS == SLICE_EVENTS - 1 and gently and self._busy:
+                self._stop.wait(PAUSE_SECONDS)
+            try:
+                text = text_of(self._payload(tenant, event))
+            except (NotFound, CorruptAt):
+                unread += 1
+                continue
+            if len(text) > INDEX_EVENT_CHARS_MAX:
+                text, cut = text[:INDEX_EVENT_CHARS_MAX], cut + 1
+            if text:
+                rows.append((event.sequence_number, event.type, text))
+        last = events[-1]
+        return Entries(
+            tenant,
+            trajectory_id,
+            at,
+            last.sequence_number,
+            last.chain,
+            tuple(rows),
+            cut=cut,
+            unread=unread,
+        )
+
+    def _payload(self, tenant: str, event: Event) -> bytes:
+        if event.payload is not None:
+            return event.payload
+        assert event.payload_ref is not None
+        return self._blobs.read(tenant, event.payload_ref.digest)
+
+
+def text_of(payload: bytes) -> str:
+    """What is indexed of a payload: its texts in order, a line each."""
+    value: Any = orjson.loads(payload)
+    if not isinstance(value, dict):
+        return ""
+    found: list[str] = []
+    for key, part in value.items():
+        if key not in _CLOSED and key not in _COUNTERS:
+            _collect(part, found, numbers=key in _WITH_NUMBERS)
+    return spaced("\n".join(found))
+
+
+def _collect(value: Any, found: list[str], *, numbers: bool) -> None:
+    """Texts of a JSON value, which is at most JSON_DEPTH_MAX deep."""
+    if isinstance(value, str):
+        if not (len(value) == _DIGEST_CHARS and value.startswith("sha256:")):
+            found.append(value)
+    elif isinstance(value, dict):
+        for key, part in value.items():
+            if key != "role":
+                _collect(part, found, numbers=numbers)
+    elif isinstance(value, list):
+        for part in value:
+            _collect(part, found, numbers=numbers)
+    elif numbers and value is not None and not isinstance(value, bool):
+        found.append(str(value))
