@@ -10,40 +10,37 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import ClassVar
 
 from app.pages import reading
 from app.pages.place import Place
-from app.presenters import log_list, payloads, state, timeline, values
+from app.pages.tabs import TABS, Panel, evidence
+from app.pages.tabs.evidence import Verified
+from app.pages.tabs.reads import Reads
+from app.presenters import log_list, timeline
 from app.presenters.format import count, duration, money, plural
 from app.presenters.log_list import LogList
-from app.presenters.payloads import Block, Row
 from app.presenters.standing import (
-    CannotSay,
     Completeness,
     absent_lanes,
-    cannot_say,
     completeness,
     control_word,
     cost_doubt,
 )
-from app.presenters.state import Changed, Graded, Owed, Section
-from app.presenters.terminal import Shown, one_line, plain
-from app.presenters.timeline import Item, OpenOperation, Ribbon
+from app.presenters.state import Graded
+from app.presenters.terminal import one_line
+from app.presenters.timeline import OpenOperation, Ribbon
 from app.render import Page
-from core.canonical import digest_text
-from core.errors import CorruptAt, InvalidInput, NotFound, NotReconstructed, StrandlineError
+from core.errors import NotReconstructed
 from core.events.control import TERMINAL
-from core.events.envelope import BlobRef, Event
 from core.events.marks import CHECKPOINTS, ERRORS, MODEL_CALLS, TOOLS, Mark
 from core.principal import Principal
-from core.record.archive import rows_of
 from core.record.record import TrajectoryRecord
 from core.rules.grades import grade
 from runtime.service import Runtime
 from runtime.time_travel import RecordView
-from store.ports import Head, ImportSource, LedgerRow
+from store.ports import Head
 
 #: Keys of the jumps: (key, name, marks it goes to).
 JUMPS: tuple[tuple[str, str, tuple[Mark, ...]], ...] = (
@@ -52,8 +49,6 @@ JUMPS: tuple[tuple[str, str, tuple[Mark, ...]], ...] = (
     ("e", "error", ERRORS),
     ("c", "checkpoint", CHECKPOINTS),
 )
-LEDGER_ROWS = 20
-REFS_SHOWN = 40
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,46 +74,6 @@ class Jump:
     def why(self) -> str:
         """The reason a jump forward is not offered."""
         return f"no later {self.name}" if self.forward is None else ""
-
-
-@dataclass(frozen=True, slots=True)
-class BlobLine:
-    """One blob an event names, and whether its bytes are here."""
-
-    ref: BlobRef
-    role: str
-    state: str
-
-
-@dataclass(frozen=True, slots=True)
-class Evidence:
-    """What proves this boundary, and what was refused beside it."""
-
-    digest: str
-    chain: str
-    payload_digest: str
-    payload_length: int
-    blobs: tuple[BlobLine, ...]
-    blobs_left_out: int
-    ledger: tuple[LedgerRow, ...]
-    sources: tuple[ImportSource, ...]
-    original: BlobRef | None
-    excerpt: Shown | None
-    excerpt_why: str
-    cannot: tuple[CannotSay, ...]
-    verified: str = ""
-    findings: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Compared:
-    """The difference between this boundary and another."""
-
-    other: int
-    groups: tuple[tuple[str, tuple[Changed, ...]], ...]
-    """(slice of the record, its changes), in the order of the paths."""
-    shown: int
-    total: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,33 +110,10 @@ class BoundaryPage(Page):
     """Why the axis cannot be by time, or empty."""
     blocked: str
     notice: str = ""
-    event: Event | None = None
-    blocks: tuple[Block, ...] = ()
-    envelope: tuple[Row, ...] = ()
-    raw: Shown | None = None
     live: bool = False
     """It stands at the end of an open trajectory and follows it."""
-    related: tuple[tuple[str, int, str], ...] = ()
-    """Events of the same operation or call: (what, sequence number, known or later)."""
-    sections: tuple[Section, ...] = ()
-    owed: tuple[Owed, ...] = ()
-    """What is unsettled or undecided here, the newest last."""
-    owed_archived: int = 0
-    compared: Compared | None = None
-    compare_why: str = ""
-    evidence: Evidence | None = None
-
-
-@dataclass(slots=True)
-class _Reads:
-    """What every panel needs, read once."""
-
-    runtime: Runtime
-    who: Principal
-    place: Place
-    head: Head
-    view: RecordView
-    items: list[Item] = field(default_factory=list)
+    panel: Panel = None
+    """What the tab shows."""
 
 
 def load(
@@ -190,21 +122,21 @@ def load(
     place: Place,
     *,
     notice: str = "",
-    verified: tuple[str, tuple[str, ...]] | None = None,
+    verified: Verified | None = None,
 ) -> BoundaryPage:
     """Read everything the page of `place` shows. NotFound beyond the head."""
     view = reading.records(runtime).keep(
         who, runtime.record_at(who, place.trajectory_id, place.seq)
     )
     head = view.head
-    reads = _Reads(runtime, who, place, head, view)
+    reads = Reads(runtime, who, place, head, view)
     log_span = log_list.span(place.seq, head.sequence_number, place.rows)
     drawn = timeline.window(place.seq, head.sequence_number)
     if head.sequence_number:
         first, last = min(log_span[0], drawn[0]), max(log_span[1], drawn[1])
         reads.items = reading.items(runtime, who, place.trajectory_id, first, last)
     record = view.record
-    grades = _grades(reads)
+    grades = reads.grades = _grades(reads)
     name = record.scope.title or _title_later(reads) or place.trajectory_id
     absent = absent_lanes(head.standing, record.scope.capabilities)
     end = _at_head(reads)
@@ -243,25 +175,22 @@ def load(
         "notice": notice,
         "live": _open(reads),
     }
-    if place.tab == "event":
-        page |= _event_tab(reads)
-    elif place.tab == "state":
-        page |= _state_tab(reads, grades)
-    else:
-        page |= _evidence_tab(reads, verified)
+    page["panel"] = (
+        evidence.load(reads, verified) if verified is not None else TABS[place.tab](reads)
+    )
     return BoundaryPage(**page)  # type: ignore[arg-type]
 
 
 # ---- header ------------------------------------------------------------------------------
 
 
-def _title_later(reads: _Reads) -> str:
+def _title_later(reads: Reads) -> str:
     """At boundary 0 nothing is known; the title is the store's list entry, for the eye only."""
     summary = reads.runtime.summary(reads.who, reads.place.trajectory_id)
     return str(summary["title"]) if summary and summary.get("title") else ""
 
 
-def _grades(reads: _Reads) -> dict[str, Graded]:
+def _grades(reads: Reads) -> dict[str, Graded]:
     record, head = reads.view.record, reads.head
     at_head = reads.place.seq == head.sequence_number
     # At the head the store's clock counts; at an earlier boundary only what its events say (EFF-2).
@@ -289,7 +218,7 @@ def _marks(grades: Mapping[str, Graded]) -> tuple[tuple[str, int], ...]:
     return tuple((word, words.count(word)) for word in order if word in words)
 
 
-def _facts(reads: _Reads) -> tuple[Fact, ...]:
+def _facts(reads: Reads) -> tuple[Fact, ...]:
     record, head = reads.view.record, reads.head
     scope, owner, progress = record.scope, record.ownership, record.progress
     facts = []
@@ -343,22 +272,17 @@ def _facts(reads: _Reads) -> tuple[Fact, ...]:
     return tuple(facts)
 
 
-def _record(reads: _Reads, boundary: int) -> TrajectoryRecord:
-    known = reading.records(reads.runtime)
-    return known.get(reads.runtime, reads.who, reads.place.trajectory_id, boundary).record
-
-
-def _at_head(reads: _Reads) -> TrajectoryRecord | None:
+def _at_head(reads: Reads) -> TrajectoryRecord | None:
     """The record at the head, for what is marked later; None where it cannot be folded."""
     if reads.place.seq == reads.head.sequence_number:
         return reads.view.record
     try:
-        return _record(reads, reads.head.sequence_number)
+        return reads.record_at(reads.head.sequence_number)
     except NotReconstructed:
         return None
 
 
-def _later(reads: _Reads, end: TrajectoryRecord | None) -> str:
+def _later(reads: Reads, end: TrajectoryRecord | None) -> str:
     rest = reads.head.sequence_number - reads.place.seq
     if not rest:
         return ""
@@ -377,7 +301,7 @@ def _later(reads: _Reads, end: TrajectoryRecord | None) -> str:
     return said + (f", {count(settled)} of the unsettled settled" if settled else "")
 
 
-def _open(reads: _Reads) -> bool:
+def _open(reads: Reads) -> bool:
     """Whether more may be appended, and the page stands where it would appear."""
     at_end = reads.place.seq == reads.head.sequence_number
     ours = reads.head.standing in ("gated", "reported")
@@ -398,7 +322,7 @@ def _blocked(record: TrajectoryRecord) -> str:
 # ---- ribbon, jumps -----------------------------------------------------------------------
 
 
-def _times_why(reads: _Reads) -> str:
+def _times_why(reads: Reads) -> str:
     stated = sum(1 for item in reads.items if item.event.occurred_at is not None)
     imported = reads.head.standing in ("imported", "replica")
     if imported and reads.items and stated * 2 < len(reads.items):
@@ -407,7 +331,7 @@ def _times_why(reads: _Reads) -> str:
 
 
 def _ribbon(
-    reads: _Reads,
+    reads: Reads,
     drawn: tuple[int, int],
     grades: Mapping[str, Graded],
     absent: frozenset[str],
@@ -422,7 +346,7 @@ def _ribbon(
         before = reads.view.record
         if max(before.control.since_sequence, before.ownership.since_sequence) >= drawn[0]:
             # Either changed within the window: what held before it must be folded.
-            before = _record(reads, drawn[0] - 1)
+            before = reads.record_at(drawn[0] - 1)
         control = before.control.state
         owner = (before.ownership.owner_epoch, before.ownership.worker)
     return timeline.build(
@@ -456,14 +380,14 @@ _LANES = (
 )
 
 
-def _unused(reads: _Reads, end: TrajectoryRecord | None) -> tuple[str, ...]:
+def _unused(reads: Reads, end: TrajectoryRecord | None) -> tuple[str, ...]:
     """Lanes that nothing in this log fills, so that the drawing is as low as it can be."""
     if end is None:
         return ()
     return tuple(lane for lane, type_ in _LANES if not end.event_counts.get(type_))
 
 
-def _neighbour(reads: _Reads, marks: tuple[Mark, ...], *, forward: bool) -> int | None:
+def _neighbour(reads: Reads, marks: tuple[Mark, ...], *, forward: bool) -> int | None:
     return reads.runtime.neighbour(
         reads.who,
         reads.place.trajectory_id,
@@ -473,7 +397,7 @@ def _neighbour(reads: _Reads, marks: tuple[Mark, ...], *, forward: bool) -> int 
     )
 
 
-def _jumps(reads: _Reads, end: TrajectoryRecord | None) -> tuple[Jump, ...]:
+def _jumps(reads: Reads, end: TrajectoryRecord | None) -> tuple[Jump, ...]:
     found = [
         Jump(
             key,
@@ -497,7 +421,7 @@ def _jumps(reads: _Reads, end: TrajectoryRecord | None) -> tuple[Jump, ...]:
     return (*found, Jump("d", name, after, back))
 
 
-def _turns(reads: _Reads) -> tuple[int | None, int | None]:
+def _turns(reads: Reads) -> tuple[int | None, int | None]:
     """First boundary of the previous turn and of the next one."""
     step = reads.view.record.progress.step
     before = after = None
@@ -507,169 +431,3 @@ def _turns(reads: _Reads) -> tuple[int | None, int | None]:
     if after is not None and after <= reads.place.seq:
         after = None
     return before, after
-
-
-# ---- tabs --------------------------------------------------------------------------------
-
-
-def _event_tab(reads: _Reads) -> dict[str, object]:
-    if reads.place.seq == 0:
-        return {}
-    event = reads.runtime.event(reads.who, reads.place.trajectory_id, reads.place.seq)
-    found: dict[str, object] = {
-        "event": event,
-        "envelope": payloads.envelope(event),
-        "related": _related(reads, event),
-    }
-    try:
-        data = reads.runtime.payload(reads.who, event)
-    except StrandlineError as error:
-        why = payloads.Block("note", "Payload", note=f"missing, not empty: {error}")
-        return found | {"blocks": (why,)}
-    if reads.place.raw:
-        return found | {"raw": payloads.raw(data)}
-    try:
-        typed = reads.runtime.typed(reads.who, event)
-        blocks = payloads.blocks(event, typed, reading.reader(reads.runtime, reads.who))
-    except InvalidInput as error:
-        why = payloads.Block("note", "Payload", note=f"does not fit its schema: {error}")
-        return found | {"blocks": (why,), "raw": payloads.raw(data)}
-    return found | {"blocks": blocks, "raw": payloads.raw(data) if typed is None else None}
-
-
-def _related(reads: _Reads, event: Event) -> tuple[tuple[str, int, str], ...]:
-    """Other events of the same operation or call, those after the boundary marked later."""
-    here = reads.place
-    if event.operation_id is not None:
-        found = reads.runtime.operation_events(reads.who, here.trajectory_id, event.operation_id)
-    elif event.invocation_id is not None:
-        found = reads.runtime.invocation_events(reads.who, here.trajectory_id, event.invocation_id)
-    else:
-        return ()
-    return tuple(
-        (other.type, other.sequence_number, "later" if other.sequence_number > here.seq else "")
-        for other in found[:12]
-        if other.sequence_number != here.seq
-    )
-
-
-def changes_between(reads: _Reads, before: int, after: int) -> tuple[tuple[Changed, ...], int]:
-    """What differs between two boundaries, by path, as text; and how many paths in all."""
-    old, new = _record(reads, before), _record(reads, after)
-    found = reads.runtime.time_travel.compare(reads.who.tenant, old, new)
-    units = values.units_of({**old.budget.accounts, **new.budget.accounts})
-    changes = tuple(
-        Changed(
-            change.path,
-            payloads.compact_json(change.old) if change.old is not None else None,
-            payloads.compact_json(change.new) if change.new is not None else None,
-            values.readable(change.path, change.old, units),
-            values.readable(change.path, change.new, units),
-        )
-        for change in found.changes
-    )
-    return changes, found.total
-
-
-def _state_tab(reads: _Reads, grades: Mapping[str, Graded]) -> dict[str, object]:
-    record, place = reads.view.record, reads.place
-    changes: tuple[Changed, ...] = ()
-    if place.seq:
-        changes, _ = changes_between(reads, place.seq - 1, place.seq)
-    found: dict[str, object] = {
-        "sections": state.sections(
-            record,
-            changes,
-            grades,
-            only_changed=not place.all,
-            control=control_word(
-                record.control.state,
-                reads.head.standing,
-                at_end=place.seq == reads.head.sequence_number,
-            ),
-        )
-    }
-    if place.all and place.vs is None:
-        found["owed"] = state.owed(record, grades)
-        held = record.approvals.spilled, record.operations.spilled_unsettled
-        found["owed_archived"] = sum(held)
-        if place.rest:
-            found["sections"] = _archived(reads)
-    if place.vs is None:
-        return found
-    low, high = sorted((place.vs, place.seq))
-    try:
-        differing, total = changes_between(reads, low, high)
-    except NotFound as error:
-        return found | {"compare_why": str(error)}
-    shown = differing[: state.CHANGES_MAX]
-    return found | {"compared": Compared(place.vs, state.grouped(shown), len(shown), total)}
-
-
-def _archived(reads: _Reads) -> tuple[Section, ...]:
-    """What is still open and lies in the archive, by segments from the newest on."""
-    record, travel = reads.view.record, reads.runtime.time_travel
-    segments = travel.segments(reads.who.tenant)
-    try:
-        seen: set[tuple[str, str]] = set()
-        found: list[object] = []
-        for ref in sorted(record.archive.segments, key=lambda ref: -ref.last_sequence):
-            if len(found) >= state.ARCHIVED_MAX:
-                break
-            for kind, key, entity in rows_of(segments.bytes_of(ref.digest)):
-                if kind not in state.OWED_KINDS or (kind, key) in seen:
-                    continue
-                seen.add((kind, key))
-                if not state.held_by_value(record, kind, key) and not state.is_done(entity):
-                    found.append(entity)
-    except (NotFound, CorruptAt) as error:
-        return state.archived_unreadable(str(error))
-    travel.give_back(reads.who.tenant, segments)
-    return state.archived(record, found)
-
-
-def _evidence_tab(reads: _Reads, verified: tuple[str, tuple[str, ...]] | None) -> dict[str, object]:
-    runtime, who, place = reads.runtime, reads.who, reads.place
-    if place.seq == 0:
-        return {}
-    event = runtime.event(who, place.trajectory_id, place.seq)
-    refs = (*((event.payload_ref,) if event.payload_ref is not None else ()), *event.refs)
-    blobs = tuple(
-        BlobLine(ref, ref.role, runtime.blob_state(who, ref.digest)) for ref in refs[:REFS_SHOWN]
-    )
-    original = reading.original_of(event)
-    excerpt, why = None, ""
-    if original is not None:
-        start = original.start or 0
-        end = original.end if original.end is not None else original.length
-        text = reading.excerpt(runtime, who, original.digest, start, end)
-        if text.value is not None:
-            excerpt = plain(text.value, 4000)
-            excerpt = Shown(excerpt.segments, max(end - start, excerpt.shown), excerpt.shown)
-        else:
-            why = text.reason
-    return {
-        "event": event,
-        "evidence": Evidence(
-            digest=digest_text(event.digest),
-            chain=digest_text(event.chain),
-            payload_digest=digest_text(event.payload_digest),
-            payload_length=event.payload_length,
-            blobs=blobs,
-            blobs_left_out=max(0, len(refs) - REFS_SHOWN),
-            ledger=tuple(
-                runtime.ledger(
-                    who, trajectory_id=place.trajectory_id, limit=LEDGER_ROWS, newest=True
-                )
-            ),
-            sources=tuple(runtime.sources(who, place.trajectory_id)),
-            original=original,
-            excerpt=excerpt,
-            excerpt_why=why,
-            cannot=cannot_say(reads.view.record.scope.capabilities)
-            if reads.head.standing in ("imported", "replica")
-            else (),
-            verified=verified[0] if verified else "",
-            findings=verified[1] if verified else (),
-        ),
-    }

@@ -1,0 +1,69 @@
+"""Tab *Event*: what happened at this boundary, rendered by family, or raw, with its envelope."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from app.pages import reading
+from app.pages.tabs.reads import Reads
+from app.presenters import payloads
+from app.presenters.payloads import Block, Row
+from app.presenters.terminal import Shown
+from core.errors import InvalidInput, StrandlineError
+from core.events.envelope import Event
+
+#: Related events that are linked; an operation rarely has more.
+RELATED_MAX = 12
+
+
+@dataclass(frozen=True, slots=True)
+class EventPanel:
+    """The event of the boundary; `event` is None at boundary 0."""
+
+    event: Event | None = None
+    blocks: tuple[Block, ...] = ()
+    envelope: tuple[Row, ...] = ()
+    raw: Shown | None = None
+    related: tuple[tuple[str, int, str], ...] = ()
+    """Events of the same operation or call: (what, sequence number, known or later)."""
+
+
+def load(reads: Reads) -> EventPanel:
+    """The panel; a payload that cannot be read or does not fit is said, never shown as empty."""
+    if reads.place.seq == 0:
+        return EventPanel()
+    runtime, who = reads.runtime, reads.who
+    event = runtime.event(who, reads.place.trajectory_id, reads.place.seq)
+    envelope, related = payloads.envelope(event), _related(reads, event)
+    try:
+        data = runtime.payload(who, event)
+    except StrandlineError as error:
+        why = Block("note", "Payload", note=f"missing, not empty: {error}")
+        return EventPanel(event, (why,), envelope, related=related)
+    if reads.place.raw:
+        return EventPanel(event, (), envelope, payloads.raw(data), related)
+    try:
+        typed = runtime.typed(who, event)
+        blocks = payloads.blocks(event, typed, reading.reader(runtime, who))
+    except InvalidInput as error:
+        why = Block("note", "Payload", note=f"does not fit its schema: {error}")
+        return EventPanel(event, (why,), envelope, payloads.raw(data), related)
+    return EventPanel(
+        event, blocks, envelope, payloads.raw(data) if typed is None else None, related
+    )
+
+
+def _related(reads: Reads, event: Event) -> tuple[tuple[str, int, str], ...]:
+    """Other events of the same operation or call, those after the boundary marked later."""
+    here = reads.place
+    if event.operation_id is not None:
+        found = reads.runtime.operation_events(reads.who, here.trajectory_id, event.operation_id)
+    elif event.invocation_id is not None:
+        found = reads.runtime.invocation_events(reads.who, here.trajectory_id, event.invocation_id)
+    else:
+        return ()
+    return tuple(
+        (other.type, other.sequence_number, "later" if other.sequence_number > here.seq else "")
+        for other in found[:RELATED_MAX]
+        if other.sequence_number != here.seq
+    )
