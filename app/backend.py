@@ -41,6 +41,7 @@ class Backend(Protocol):
         self, *, sort: str, descending: bool, after: str | None, limit: int, filters: Wire
     ) -> Wire: ...
     def record(self, trajectory_id: str, boundary: int | None) -> Wire: ...
+    def records(self, trajectory_id: str, first: int, last: int | None) -> Iterator[Wire]: ...
     def trajectory(self, trajectory_id: str) -> Wire: ...
     def event(self, trajectory_id: str, sequence_number: int) -> Wire: ...
     def difference(self, trajectory_id: str, a: int, b: int) -> Wire: ...
@@ -77,6 +78,10 @@ class Local:
     def record(self, trajectory_id: str, boundary: int | None) -> Wire:
         found = reads.record(self.runtime, self.who, trajectory_id, boundary)
         return wire.settled(found)  # type: ignore[no-any-return]
+
+    def records(self, trajectory_id: str, first: int, last: int | None) -> Iterator[Wire]:
+        for found in reads.records(self.runtime, self.who, trajectory_id, first, last):
+            yield wire.settled(found)
 
     def trajectory(self, trajectory_id: str) -> Wire:
         return reads.trajectory(self.runtime, self.who, trajectory_id)
@@ -132,6 +137,9 @@ class Served:
     def record(self, trajectory_id: str, boundary: int | None) -> Wire:
         at = "head" if boundary is None else boundary
         return self.remote.get(links.api_record(trajectory_id, at))
+
+    def records(self, trajectory_id: str, first: int, last: int | None) -> Iterator[Wire]:
+        return self.remote.lines(links.api_records(trajectory_id, first, last))
 
     def trajectory(self, trajectory_id: str) -> Wire:
         return self.remote.get(links.api_trajectory(trajectory_id))

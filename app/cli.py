@@ -196,9 +196,24 @@ def _place(text: str) -> tuple[str, int | None]:
     return trajectory_id(name), int(number)
 
 
+def _range(text: str) -> tuple[str, int, int | None] | None:
+    """(trajectory id, first, last or None) of `ID@A..B`; None for a single place."""
+    name, at, numbers = text.partition("@")
+    first, dots, last = numbers.partition("..")
+    if not at or not dots:
+        return None
+    identity, begin = _place(f"{name}@{first or 0}")
+    return identity, begin or 0, _place(f"{name}@{last or 'head'}")[1]
+
+
 @app.command(epilog=console.epilog())
 def show(
-    place: Annotated[str, typer.Argument(metavar="ID[@SEQ]", help="A trajectory, at a boundary.")],
+    place: Annotated[
+        str,
+        typer.Argument(
+            metavar="ID[@SEQ]", help="A trajectory, at a boundary; with --json also ID@A..B."
+        ),
+    ],
     data: Data = None,
     server: Server = None,
     json: Json = False,
@@ -206,6 +221,18 @@ def show(
     """Show the record at a boundary (without one: at the head)."""
     from app import showing
 
+    several = _range(place)
+    if several is not None:
+        if not json:
+            raise InvalidInput(
+                "a range of boundaries is shown as JSON lines, one for each",
+                field="place",
+                advice="Add --json, or name one boundary.",
+            )
+        with _backend(data, server) as backend:
+            for line in backend.records(*several):
+                console.out_json(line)
+        return
     name, boundary = _place(place)
     with _backend(data, server) as backend:
         found = backend.record(name, boundary)

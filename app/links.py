@@ -119,6 +119,11 @@ def api_record(trajectory_id: str, sequence_number: int | str) -> str:
     return f"{api_trajectory(trajectory_id)}/record/{sequence_number}"
 
 
+def api_records(trajectory_id: str, first: int, last: int | None) -> str:
+    """The record of every boundary of a range."""
+    return _query(f"{api_trajectory(trajectory_id)}/records", {"first": first, "last": last})
+
+
 def api_difference(trajectory_id: str, a: int, b: int) -> str:
     """What differs between two boundaries."""
     return _query(f"{api_trajectory(trajectory_id)}/difference", {"a": a, "b": b})

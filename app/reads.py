@@ -126,6 +126,14 @@ def record(runtime: Runtime, who: Principal, trajectory_id: str, boundary: int |
     }
 
 
+def records(
+    runtime: Runtime, who: Principal, trajectory_id: str, first: int, last: int | None
+) -> Iterator[Wire]:
+    """The record of every boundary from `first` to `last` (None: the head), by one fold."""
+    for found in runtime.walk(who, trajectory_id, first, last):
+        yield {"boundary": found.boundary, "record": wire.fragment(found)}
+
+
 def difference(runtime: Runtime, who: Principal, trajectory_id: str, a: int, b: int) -> Wire:
     """Paths that differ between two boundaries, both of which this version must be able to fold."""
     runtime.record_at(who, trajectory_id, max(a, b)).require_reconstructed()

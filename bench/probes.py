@@ -85,6 +85,34 @@ def sqlite_rowid_group_commit(folder: Path, submitters: int, seconds: float) -> 
     )
 
 
+def sqlite_rowid_batches(folder: Path, batch: int, seconds: float) -> float:
+    """Rows of 1 KB a second, `batch` in each durable transaction, one connection."""
+    with closing(_fresh(folder / "rows.db")) as database:
+        database.execute(
+            "CREATE TABLE ev(tid INTEGER, seq INTEGER, kind TEXT, at REAL, body BLOB, "
+            "UNIQUE(tid, seq))"
+        )
+        sequence = 0
+        started = time.perf_counter()
+        while time.perf_counter() - started < seconds:
+            rows = [(1, sequence + number, "step", 0.0, BODY) for number in range(batch)]
+            database.execute("BEGIN IMMEDIATE")
+            database.executemany("INSERT INTO ev VALUES(?,?,?,?,?)", rows)
+            database.execute("COMMIT")
+            sequence += batch
+        return sequence / (time.perf_counter() - started)
+
+
+def import_floor(folder: Path, events: int) -> float:
+    """Events a second of a history as bare rows: decoded, folded, a snapshot each 256."""
+    floor = ScrubFloor(folder)
+    started = time.perf_counter()
+    floor.grow(events)
+    taken = time.perf_counter() - started
+    floor.close()
+    return events / taken
+
+
 def _commit_groups(database: Any, waiting: Any, groups: list[int]) -> None:
     last = False
     while not last:

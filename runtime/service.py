@@ -35,6 +35,7 @@ from core.instants import Instant, from_datetime, to_datetime
 from core.limits import ACK_SECONDS_MAX, EVENTS_PER_APPEND_MAX, PAGE_ROWS_MAX, PAYLOAD_BYTES_MAX
 from core.principal import Principal
 from core.record.difference import Difference
+from core.record.record import TrajectoryRecord
 from runtime.time_travel import RecordView, of_store
 from store.ports import (
     Ack,
@@ -461,6 +462,12 @@ class Runtime:
             return registry.decode(event.type, event.schema_version, self.payload(who, event))
         except UnknownType:
             return None
+
+    def walk(
+        self, who: Principal, trajectory_id: str, first: int = 0, last: int | None = None
+    ) -> Iterator[TrajectoryRecord]:
+        """The record of every boundary from `first` to `last` (None: the head), in order."""
+        return self.time_travel.walk(who.tenant, trajectory_id, first, last)
 
     def difference(self, who: Principal, trajectory_id: str, a: int, b: int) -> Difference:
         """What differs between the records at boundaries a and b, as paths with old and new."""

@@ -14,6 +14,7 @@ from __future__ import annotations
 import time
 import weakref
 from collections import OrderedDict
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from core.errors import CorruptAt, InvalidInput, NotFound, NotReconstructed, Unavailable
@@ -126,6 +127,31 @@ class TimeTravel:
             folded=target - base.boundary,
             elapsed_us=(time.perf_counter_ns() - started) // 1000,
         )
+
+    def walk(
+        self, tenant: str, trajectory_id: str, first: int = 0, last: int | None = None
+    ) -> Iterator[TrajectoryRecord]:
+        """The record of every boundary from `first` to `last` (None: the head), by one fold.
+
+        Raises as record_at does, where it comes to what it cannot read.
+        """
+        view = self.record_at(tenant, trajectory_id, last)
+        if not 0 <= first <= view.boundary:
+            raise InvalidInput(f"the first boundary is from 0 to {view.boundary}", field="boundary")
+        base = self.record_at(tenant, trajectory_id, first).record
+        yield base
+        segments = self.new_segments(tenant)
+        segments.keep_made = True
+        fold, read = Fold(base, segments), self._reader(tenant)
+        while fold.boundary < view.boundary:
+            upto = min(view.boundary, fold.boundary + CHUNK_EVENTS)
+            rows = list(
+                self._store.fold_rows(tenant, trajectory_id, after=fold.boundary, upto=upto)
+            )
+            fold.know(self._earlier(tenant, trajectory_id, fold, rows))
+            for row in rows:
+                fold.add_rows((row,), read)
+                yield fold.record()
 
     def difference(
         self, tenant: str, trajectory_id: str, before: int, after: int, *, limit: int | None = None

@@ -11,6 +11,7 @@ from app import reads, wire
 from app.api import answers
 from app.api.events import download_headers
 from app.deps import OperatorDep, PartsDep, ReaderDep, RuntimeDep, TrajectoryPath
+from core.errors import InvalidInput
 from core.limits import INTEGER_MAX
 
 router = APIRouter(prefix="/v1", tags=["history"])
@@ -39,6 +40,28 @@ def record(
     """The record that the first `boundary` events represent."""
     wanted = None if boundary == "head" else int(boundary)
     return answers.json(reads.record(runtime, who, trajectory_id, wanted))
+
+
+@router.get(
+    _ONE + "/records",
+    operation_id="read_records",
+    response_class=StreamingResponse,
+    responses={**answers.problems(404, 409), **_LINES},
+)
+def records(
+    trajectory_id: TrajectoryPath,
+    who: ReaderDep,
+    runtime: RuntimeDep,
+    first: Boundary = 0,
+    last: Annotated[int | None, Query(ge=0, le=INTEGER_MAX)] = None,
+) -> Response:
+    """The record of every boundary from `first` to `last`, by one fold; a line for each."""
+    upto = runtime.record_at(who, trajectory_id, last).boundary
+    runtime.record_at(who, trajectory_id, first)
+    if first > upto:
+        raise InvalidInput("the first boundary is not beyond the last", field="first")
+    steps = reads.records(runtime, who, trajectory_id, first, upto)
+    return StreamingResponse((wire.jsonl(step) for step in steps), media_type=answers.JSONL)
 
 
 @router.get(

@@ -28,6 +28,39 @@ RECORDED = {
     "langgraph": ("langgraph put+put_writes", "steps/s", 1992.0),
     "eventsourcing": ("eventsourcing version 5000 of 10k", "ms", 98.0),
     "restate": ("restate invocations", "invocations/s", 955.0),
+    "langgraph_history": ("langgraph get_state_history, 10k checkpoints", "ms", 736.0),
+    "phoenix": ("phoenix spans until countable", "spans/s", 148.0),
+    "mlflow": ("mlflow spans acknowledged", "spans/s", 517.0),
+}
+#: What the trace viewers showed on the same day: see `viewer`.
+RECORDED_VIEWERS: dict[str, dict[str, object]] = {
+    "phoenix": {
+        "ingest_spans_per_s": [148.0],
+        "list_100_ms": [119.0],
+        "traces": 11_300,
+        "cold_start_s": 8.6,
+        "idle_mb": 428.0,
+        "loaded_mb": 544.0,
+        "page_ms": {1_000: 6_400.0, 10_000: 6_200.0},
+        "page_bytes": {1_000: 6_160_000, 10_000: 6_160_000},
+        "page_nodes": {1_000: 29_500, 10_000: 29_500},
+    },
+    "mlflow": {
+        "ingest_spans_per_s": [517.0],
+        "cold_start_s": 3.9,
+        "idle_mb": 690.0,
+        "loaded_mb": 2_470.0,
+        "page_ms": {1_000: 6_500.0, 10_000: 22_300.0},
+        "page_bytes": {1_000: 9_200_000, 10_000: 33_600_000},
+        "page_nodes": {1_000: 36_000, 10_000: 342_000},
+    },
+    "inspect": {
+        "cold_start_s": 1.3,
+        "idle_mb": 122.0,
+        "page_ms": {500: 1_700.0},
+        "page_bytes": {500: 7_060_000},
+        "page_nodes": {500: 676},
+    },
 }
 
 
@@ -37,10 +70,19 @@ def recorded(name: str) -> dict[str, object]:
     return {"peer": peer, "unit": unit, "median": value, "how": LABEL}
 
 
+#: The script that measures a peer.
+_SCRIPTS = {
+    "dbos": "dbos_steps.py",
+    "eventsourcing": "eventsourcing_rebuild.py",
+    "langgraph": "langgraph_puts.py",
+    "langgraph_history": "langgraph_history.py",
+}
+
+
 def measured(name: str, arguments: Sequence[object]) -> dict[str, object]:
     """One peer's figure of now; the recorded one where it is not installed or fails."""
-    python = ENVIRONMENTS / name / "bin" / "python"
-    (script,) = (path for path in HERE.glob(f"{name}_*.py") if "service" not in path.name)
+    python = ENVIRONMENTS / name.partition("_")[0] / "bin" / "python"
+    script = HERE / _SCRIPTS[name]
     if not python.exists():
         say(f"{name} is not installed (python -m bench peers): using the figure {LABEL}")
         return recorded(name)
@@ -57,6 +99,50 @@ def measured(name: str, arguments: Sequence[object]) -> dict[str, object]:
         say(f"{name} failed, using the figure {LABEL}: {done.stderr[-500:]}")
         return recorded(name)
     return _figure(json.loads(lines[-1]))
+
+
+@contextmanager
+def viewer(name: str, traces: int, sizes: Sequence[int]) -> Iterator[dict[str, object]]:
+    """A trace viewer that runs, filled with `traces` small traces and one of each of `sizes`
+    spans: what its script found, and the address of each large trace under `pages`. Where it
+    does not run: the recorded figures, `how` saying so, and no pages."""
+    python = ENVIRONMENTS / name / "bin" / "python"
+    recorded_figures = {**RECORDED_VIEWERS[name], "peer": name, "how": LABEL}
+    if not python.exists():
+        say(f"{name} is not installed (python -m bench peers): using the figures {LABEL}")
+        yield recorded_figures
+        return
+    say(f"peer: {name}")
+    with tempfile.TemporaryDirectory(prefix="strandline-viewer-") as folder:
+        (Path(folder) / "home").mkdir()
+        with (Path(folder) / "errors").open("wb") as errors:
+            process = subprocess.Popen(
+                [
+                    str(python),
+                    str(HERE / f"{name}_traces.py"),
+                    folder,
+                    str(free_port()),
+                    str(traces),
+                ]
+                + [str(size) for size in sizes],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                env={**os.environ, "HOME": f"{folder}/home"},
+            )
+        assert process.stdin is not None
+        assert process.stdout is not None
+        try:
+            line = next((one for one in process.stdout if one.startswith(b'{"peer"')), b"")
+            if not line:
+                said = (Path(folder) / "errors").read_text(errors="replace")
+                say(f"{name} failed, using the figures {LABEL}: {said[-600:]}")
+                yield recorded_figures
+            else:
+                yield {**json.loads(line), "how": "measured in this run"}
+        finally:
+            process.stdin.close()
+            process.wait(120)
 
 
 def _figure(said: dict[str, object]) -> dict[str, object]:

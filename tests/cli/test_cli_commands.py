@@ -139,6 +139,17 @@ def test_show_gives_the_record_at_a_boundary(world: World) -> None:
     assert world.run("show", f"{world.name}@0").code == 0
 
 
+def test_show_gives_every_record_of_a_range(world: World) -> None:
+    lines = world.run("show", f"{world.name}@1..3", "--json").lines
+    assert [line["boundary"] for line in lines] == [1, 2, 3]
+    assert lines[2]["record"] == world.run("show", f"{world.name}@3", "--json").lines[0]["record"]
+    whole = world.run("show", f"{world.name}@..", "--json").lines
+    assert [line["boundary"] for line in whole] == list(range(world.head + 1))
+    for wrong in (f"{world.name}@1..3", f"{world.name}@1..x"):
+        assert world.run("show", wrong).code == console.USAGE, wrong
+    assert world.run("show", f"{world.name}@3..1", "--json").code == console.USAGE
+
+
 def test_what_is_not_there_ends_with_4(world: World) -> None:
     for place in ("tr_none", f"{world.name}@{world.head + 1}"):
         done = world.run("show", place)

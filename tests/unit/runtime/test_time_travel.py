@@ -71,6 +71,21 @@ def test_every_boundary_is_the_fold_of_its_prefix(opened: Opened) -> None:
         assert view.reconstructed
 
 
+def test_a_walk_gives_every_record_of_a_range(opened: Opened) -> None:
+    log = long_log()
+    install(opened, log)
+    reader = travel(opened)
+    for first, last in [(0, 1500), (700, 1300), (5, 5), (1000, None)]:
+        upto = len(log.events) if last is None else last
+        walked = list(reader.walk(TENANT, log.trajectory_id, first, last))
+        assert [record.boundary for record in walked] == list(range(first, upto + 1))
+        for record in walked[::97]:
+            assert record == folded(log, record.boundary)
+        assert walked[-1] == folded(log, upto)
+    with pytest.raises(InvalidInput):
+        next(reader.walk(TENANT, log.trajectory_id, 9, 5))
+
+
 def test_a_snapshot_is_stored_where_a_fold_passes_and_serves_the_next_read(opened: Opened) -> None:
     log = long_log()
     install(opened, log)
