@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from bench import append, http_append, scrub, scrub_http
+from bench import append, http_append, ingest, pages, scrub, scrub_http
 from bench.measure import ROOT, say, write
 from bench.options import Options
 from bench.peers import run as peers
@@ -17,8 +17,15 @@ GOALS: dict[str, Callable[[Options], list[dict[str, object]]]] = {
     "t4": append.t4,
     "t5": append.t5,
     "t6": http_append.t6,
+    "t7": ingest.t7,
+    "t8": ingest.t8,
     "t9": scrub.t9,
     "t10": scrub_http.t10,
+    "t13": ingest.t13,
+    "t15": pages.t15,
+    "t16": pages.t16,
+    "t17": pages.t17,
+    "t18": pages.t18,
 }
 
 
