@@ -1,15 +1,19 @@
 """Keeps summaries and snapshots up to date behind the log: a follower, never in its way.
 
 INVARIANTS
-1. A summary names the boundary it was made at (`as_of_sequence`), and holds nothing that the
-   record at that boundary does not say.
+1. A summary names the boundary it was made at (`as_of_sequence`) and the newest act about its
+   trajectory (`as_of_act`), and holds nothing that the record at that boundary and the acts up
+   to that one do not say. Only its derived cost comes from elsewhere: a table it names
+   (`priced_by`).
 2. Stopping it anywhere loses nothing: it goes on from the nearest snapshot, and the log is the
    only thing it needs.
 3. It holds the interpreter for at most some hundred microseconds while appends are coming: it
    folds SLICE_EVENTS at a time and pauses. It gathers notices for GATHER_SECONDS, or for
    GATHER_PASSES times as long as the pass before took, so that it never takes more than a
    small share of the machine from the appends it follows.
-4. A trajectory it cannot project (a missing payload, damage) is remembered as failed at that head
+4. A summary is made again when an act about its trajectory is newer, and priced again, without a
+   fold, when the price table is another.
+5. A trajectory it cannot project (a missing payload, damage) is remembered as failed at that head
    and left alone until its log grows; it never stops the others.
 """
 
@@ -21,12 +25,16 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
+from core import acts
+from core.acts import Act
 from core.errors import NotFound, StoreStopped, StrandlineError
 from core.events.control import TERMINAL
-from core.limits import SNAPSHOT_EVENTS
+from core.limits import ACTS_PER_TRAJECTORY_MAX, SNAPSHOT_EVENTS
 from core.record.archive import CorruptSegment, Segments
 from core.record.record import TrajectoryRecord
 from core.record.reduce import Fold
+from core.rules.prices import Table
+from runtime.pricing import derived, packed, table_at
 from runtime.time_travel import SegmentLost, TimeTravel, of_store
 from store.ports import BlobStore, Head, Notices, Projections, RecoveryStore
 
@@ -41,6 +49,7 @@ PAUSE_SECONDS = 0.001
 #: Folds kept for the next notice of their trajectory; each holds one bounded record.
 FOLDS_KEPT_MAX = 64
 _HEADS_PAGE = 500
+_PRICED_PAGE = 500
 
 Summary = dict[str, object]
 Progress = Callable[[str, int], None]
@@ -71,6 +80,8 @@ class Projector:
         self._projections = projections
         self._travel: TimeTravel = of_store(store, blobs, projections)
         self._tenants = tuple(tenants)
+        self._tables: dict[str, Table] = {}
+        """Price table of each tenant."""
         self._live: OrderedDict[tuple[str, str], _Live] = OrderedDict()
         #: Held while a trajectory is projected: one fold of it at a time.
         self._work = threading.Lock()
@@ -82,7 +93,7 @@ class Projector:
 
     def start(self) -> None:
         """Follow the store in a thread of its own, until `close`."""
-        self._notices = self._store.subscribe()
+        self._notices = self._store.subscribe(desk=True)
         self._thread = threading.Thread(target=self._run, name="projector", daemon=True)
         self._thread.start()
 
@@ -108,6 +119,8 @@ class Projector:
             assert tenant is not None, "a trajectory belongs to a tenant"
             return int(self._project(tenant, trajectory_id, gently=False))
         tenants = self._tenants if tenant is None else (tenant,)
+        for one in tenants:
+            self._price_again(one)
         return sum(self._catch_up_all(one, gently=False, progress=progress) for one in tenants)
 
     # --- following -------------------------------------------------------------------------------
@@ -116,6 +129,7 @@ class Projector:
         assert self._notices is not None
         try:
             for tenant in self._tenants:
+                self._price_again(tenant)
                 self._catch_up_all(tenant, gently=True)
             gather_seconds = GATHER_SECONDS
             while not self._stop.is_set():
@@ -126,13 +140,17 @@ class Projector:
                 for tenant, trajectory_id in dict.fromkeys(name[:2] for name in moved):
                     if self._stop.is_set():
                         return
-                    self._attempt(tenant, trajectory_id, gently=True)
+                    if trajectory_id == "":
+                        self._price_again(tenant)
+                    else:
+                        self._attempt(tenant, trajectory_id, gently=True)
                 gather_seconds = _gather_seconds(time.monotonic() - begun)
         except StoreStopped:
             return
 
     def _catch_up_all(self, tenant: str, *, gently: bool, progress: Progress | None = None) -> int:
         done, after = 0, ""
+        acted = self._store.last_acts(tenant)
         while not self._stop.is_set():
             heads = self._store.heads(tenant, after=after, limit=_HEADS_PAGE)
             if not heads:
@@ -140,16 +158,43 @@ class Projector:
             for head in heads:
                 if self._stop.is_set():
                     break
-                if self._behind(head):
+                if self._behind(head, acted.get(head.trajectory_id, 0)):
                     done += self._attempt(tenant, head.trajectory_id, gently=gently)
                     if progress is not None:
                         progress(head.trajectory_id, head.sequence_number)
             after = heads[-1].trajectory_id
         return done
 
-    def _behind(self, head: Head) -> bool:
+    def _behind(self, head: Head, last_act: int) -> bool:
         summary = self._projections.summary(head.tenant, head.trajectory_id)
-        return summary is None or summary["as_of_sequence"] != head.sequence_number
+        return (
+            summary is None
+            or summary["as_of_sequence"] != head.sequence_number
+            or summary["as_of_act"] != last_act
+        )
+
+    # --- prices ----------------------------------------------------------------------------------
+
+    def _table(self, tenant: str) -> Table:
+        table = self._tables.get(tenant)
+        if table is None:
+            table = self._tables[tenant] = table_at(self._store, tenant)
+        return table
+
+    def _price_again(self, tenant: str) -> None:
+        """Derived costs by the table as it stands now, of every summary that is of another."""
+        with self._work:
+            table = self._tables[tenant] = table_at(self._store, tenant)
+        while not self._stop.is_set():
+            rows = self._projections.priced_otherwise(tenant, table.digest, limit=_PRICED_PAGE)
+            if not rows:
+                return
+            priced = [(str(row["trajectory_id"]), derived(row, table).nano_usd) for row in rows]
+            self._projections.put_prices(tenant, table.digest, priced)
+            again = self._projections.priced_otherwise(tenant, table.digest, limit=1)
+            if again and again[0]["trajectory_id"] == rows[0]["trajectory_id"]:
+                return  # The cache takes no writes now; the next start finds these again.
+            self._stop.wait(PAUSE_SECONDS)
 
     def _attempt(self, tenant: str, trajectory_id: str, *, gently: bool) -> bool:
         try:
@@ -192,10 +237,14 @@ class Projector:
                 self._live.popitem(last=False)
             reached = live.fold.boundary
             if reached == head.sequence_number:
-                summary = summary_of(live.fold.record(), head)
+                about = acts.about(self._acts_about(tenant, trajectory_id))
+                summary = summary_of(live.fold.record(), head, about, self._table(tenant))
                 self._projections.put_summary(tenant, trajectory_id, reached, summary)
                 self.failed.pop((tenant, trajectory_id), None)
             return True
+
+    def _acts_about(self, tenant: str, trajectory_id: str) -> list[Act]:
+        return self._store.acts(tenant, trajectory_id=trajectory_id, limit=ACTS_PER_TRAJECTORY_MAX)
 
     def _begin(self, tenant: str, trajectory_id: str, boundary: int) -> _Live:
         segments = self._travel.new_segments(tenant)
@@ -222,14 +271,14 @@ def _gather_seconds(pass_seconds: float) -> float:
     return min(max(GATHER_SECONDS, GATHER_PASSES * pass_seconds), GATHER_SECONDS_MAX)
 
 
-def summary_of(record: TrajectoryRecord, head: Head) -> Summary:
+def summary_of(record: TrajectoryRecord, head: Head, about: acts.Standing, table: Table) -> Summary:
     """The row of the trajectory list; None in it means: never recorded."""
     usd = record.budget.accounts.get("usd")
     tokens = record.calls.tokens
     reported = record.calls.replied > tokens.unreported
     state = record.control.state
     model = record.calls.models[0] if record.calls.models else record.scope.model
-    return {
+    summary: Summary = {
         "title": record.scope.title or None,
         "agent": record.scope.agent,
         "source": record.scope.source,
@@ -254,4 +303,23 @@ def summary_of(record: TrajectoryRecord, head: Head) -> Summary:
         "updated_at": record.last_recorded_at if record.boundary else head.created_at,
         "exit_detail": record.control.detail,
         "blocked": record.blocked is not None,
+        "unreported": tokens.unreported,
+        "tokens_by_model": packed(record.calls.tokens_by_model),
+        "priced_by": table.digest,
+        "parent_id": record.scope.parent_trajectory_id,
+        "parent_operation": record.scope.parent_operation_id,
+        "tags": " ".join(about.tags) or None,
+        "notes": len(about.notes),
+        "withdrawn": about.withdrawn is not None,
+        "superseded_by": superseded_by(about),
+        "hidden": about.withdrawn is not None or about.superseded is not None,
+        "as_of_act": about.last,
     }
+    summary["cost_derived_nano_usd"] = derived(summary, table).nano_usd
+    return summary
+
+
+def superseded_by(about: acts.Standing) -> str | None:
+    """The trajectory that stands for this one, where one does."""
+    body = about.superseded.body if about.superseded is not None else None
+    return body.by if isinstance(body, acts.Supersede) else None

@@ -7,7 +7,7 @@ of `core.errors`. Reads are synchronous, safe from any thread, and take the tena
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from typing import BinaryIO, Literal, Protocol
 
@@ -535,8 +535,40 @@ class Projections(Protocol):
 
         `after` is the (value, id) of the last row seen; unrecorded values sort below all others.
         Filters: `<column>` (equal; a list: any of; None: never recorded), `<column>__ge`, `__le`,
-        `__gt`, `__lt`, `__ne`, and `text` (in title or id). InvalidInput for another name.
+        `__gt`, `__lt`, `__ne`, `text` (in title or id), and `tag` (one, or any of a list).
+        InvalidInput for another name. Withdrawn and superseded trajectories are left out, unless a
+        filter names `hidden`, `withdrawn` or `superseded_by`; `hidden=(0, 1)` lists all.
         """
+        ...
+
+    def put_prices(
+        self, tenant: str, priced_by: str, rows: Iterable[tuple[str, int | None]]
+    ) -> None:
+        """Set the derived cost (nano-USD; None: not all tokens have a price) of trajectories, by
+        the price table of that digest."""
+        ...
+
+    def priced_otherwise(
+        self, tenant: str, priced_by: str, *, limit: int
+    ) -> list[dict[str, object]]:
+        """Up to `limit` summaries whose derived cost is of another table: id, token columns,
+        `tokens_by_model` and `started_at`."""
+        ...
+
+    def children(
+        self, tenant: str, trajectory_ids: Sequence[str], *, limit: int
+    ) -> list[dict[str, object]]:
+        """Summaries that name one of these (at most some hundred) as parent, by id; hidden too."""
+        ...
+
+    def superseded_by(
+        self, tenant: str, trajectory_ids: Sequence[str], *, limit: int
+    ) -> list[dict[str, object]]:
+        """Summaries that one of these stands for, by id."""
+        ...
+
+    def tags(self, tenant: str, *, limit: int) -> list[tuple[str, int]]:
+        """Tags with how many listed trajectories have each, most used first."""
         ...
 
     def summary(self, tenant: str, trajectory_id: str) -> dict[str, object] | None: ...

@@ -14,13 +14,13 @@ import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from core.errors import InvalidInput, StoreStopped
 from store import sqlite_driver
 from store.sqlite_driver import Connection
 
-LAYOUT = "3"
+LAYOUT = "4"
 
 #: Columns of a summary, with their kind. `NULL` is: never recorded.
 SUMMARY: dict[str, str] = {
@@ -47,7 +47,21 @@ SUMMARY: dict[str, str] = {
     "as_of_sequence": "INTEGER",
     "exit_detail": "TEXT",
     "blocked": "INTEGER",
+    "unreported": "INTEGER",
+    "tokens_by_model": "TEXT",
+    "cost_derived_nano_usd": "INTEGER",
+    "priced_by": "TEXT",
+    "parent_id": "TEXT",
+    "parent_operation": "TEXT",
+    "tags": "TEXT",
+    "notes": "INTEGER",
+    "withdrawn": "INTEGER",
+    "superseded_by": "TEXT",
+    "hidden": "INTEGER",
+    "as_of_act": "INTEGER",
 }
+#: A list leaves out what is hidden (withdrawn or superseded) unless a filter names one of these.
+_ASKS_FOR_HIDDEN = frozenset({"hidden", "withdrawn", "superseded_by"})
 #: Short names that pages sort by.
 SORTS: dict[str, str] = {
     "id": "trajectory_id",
@@ -59,6 +73,7 @@ SORTS: dict[str, str] = {
 _INDEXED = ("updated_at", "started_at", "title", "events", "unsettled", "cost_nano_usd", "status")
 _OPERATORS = {"": "=", "ge": ">=", "le": "<=", "gt": ">", "lt": "<", "ne": "IS NOT"}
 _COLUMNS = ("trajectory_id", *SUMMARY)
+_TOKEN_COLUMNS = ("input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens")
 
 _TABLES = (
     "CREATE TABLE about (name TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT, WITHOUT ROWID",
@@ -76,6 +91,16 @@ _TABLES = (
         f"CREATE INDEX summaries_by_{name} ON summaries (tenant, {name}, trajectory_id)"
         for name in _INDEXED
     ),
+    *(
+        f"CREATE INDEX summaries_by_{name} ON summaries (tenant, {name}, trajectory_id) "
+        f"WHERE {name} IS NOT NULL"
+        for name in ("parent_id", "superseded_by")
+    ),
+    "CREATE INDEX summaries_by_hidden ON summaries (tenant, hidden)",
+    "CREATE INDEX summaries_by_priced ON summaries (tenant, priced_by, trajectory_id)",
+    "CREATE TABLE tags (tenant TEXT NOT NULL, tag TEXT NOT NULL, trajectory_id TEXT NOT NULL, "
+    "PRIMARY KEY (tenant, tag, trajectory_id)) STRICT, WITHOUT ROWID",
+    "CREATE INDEX tags_by_trajectory ON tags (tenant, trajectory_id)",
 )
 _READERS_KEPT_MAX = 8
 
@@ -162,15 +187,50 @@ class SqliteProjections:
         if unknown:
             raise InvalidInput(f"a summary has no {sorted(unknown)[0]}", field="summary")
         values = {**summary, "as_of_sequence": sequence_number}
+        for name in ("withdrawn", "hidden", "notes", "as_of_act"):
+            values[name] = values.get(name) or 0
         marks = ", ".join("?" * (len(_COLUMNS) + 1))
+        tags = str(values.get("tags") or "").split()
         # An older reading never replaces a newer one: two projectors may run one after the other.
         self._change(
             f"INSERT INTO summaries (tenant, {', '.join(_COLUMNS)}) VALUES ({marks}) "
             "ON CONFLICT (tenant, trajectory_id) DO UPDATE SET "
             + ", ".join(f"{name} = excluded.{name}" for name in SUMMARY)
-            + " WHERE excluded.as_of_sequence >= summaries.as_of_sequence",
+            + " WHERE excluded.as_of_sequence >= summaries.as_of_sequence"
+            " AND excluded.as_of_act >= summaries.as_of_act",
             [(tenant, trajectory_id, *(_plain(values.get(name)) for name in SUMMARY))],
+            (
+                "DELETE FROM tags WHERE tenant = ? AND trajectory_id = ?",
+                [(tenant, trajectory_id)],
+            ),
+            (
+                "INSERT INTO tags (tenant, tag, trajectory_id) VALUES (?, ?, ?)",
+                [(tenant, tag, trajectory_id) for tag in tags],
+            ),
         )
+
+    def put_prices(
+        self, tenant: str, priced_by: str, rows: Iterable[tuple[str, int | None]]
+    ) -> None:
+        self._change(
+            "UPDATE summaries SET cost_derived_nano_usd = ?, priced_by = ? "
+            "WHERE tenant = ? AND trajectory_id = ?",
+            [(cost, priced_by, tenant, trajectory_id) for trajectory_id, cost in rows],
+        )
+
+    def priced_otherwise(
+        self, tenant: str, priced_by: str, *, limit: int
+    ) -> list[dict[str, object]]:
+        columns = ("trajectory_id", "tokens_by_model", *_TOKEN_COLUMNS, "started_at")
+        # Two ranges instead of `!=`, so that the index gives them without a look at the others.
+        found: list[Any] = []
+        for sign in ("<", ">"):
+            found += self._read(
+                f"SELECT {', '.join(columns)} FROM summaries WHERE tenant = ? "
+                f"AND priced_by {sign} ? LIMIT ?",
+                (tenant, priced_by, limit - len(found)),
+            )
+        return [dict(zip(columns, row, strict=True)) for row in found]
 
     def list_summaries(
         self,
@@ -185,7 +245,8 @@ class SqliteProjections:
         """Rows in the order of `sort` and then id; `after` is the last row's (value, id).
 
         Unrecorded values sort below all others. Filters: `<column>` (equal; a list: any of;
-        None: never recorded), `<column>__ge|le|gt|lt|ne`, `text` (in title or id).
+        None: never recorded), `<column>__ge|le|gt|lt|ne`, `text` (in title or id), `tag` (one, or
+        any of a list).
         """
         column = _column(SORTS.get(sort, sort))
         where, values = _conditions(tenant, filters)
@@ -202,6 +263,37 @@ class SqliteProjections:
         )
         return [dict(zip(_COLUMNS, row, strict=True)) for row in found]
 
+    def children(
+        self, tenant: str, trajectory_ids: Sequence[str], *, limit: int
+    ) -> list[dict[str, object]]:
+        return self._related("parent_id", tenant, trajectory_ids, limit)
+
+    def superseded_by(
+        self, tenant: str, trajectory_ids: Sequence[str], *, limit: int
+    ) -> list[dict[str, object]]:
+        return self._related("superseded_by", tenant, trajectory_ids, limit)
+
+    def _related(
+        self, column: str, tenant: str, ids: Sequence[str], limit: int
+    ) -> list[dict[str, object]]:
+        found = self._read(
+            f"SELECT {', '.join(_COLUMNS)} FROM summaries WHERE tenant = ? AND {column} IN "
+            f"({', '.join('?' * len(ids))}) ORDER BY trajectory_id LIMIT ?",
+            (tenant, *ids, limit),
+        )
+        return [dict(zip(_COLUMNS, row, strict=True)) for row in found]
+
+    def tags(self, tenant: str, *, limit: int) -> list[tuple[str, int]]:
+        return [
+            (str(tag), int(count))
+            for tag, count in self._read(
+                "SELECT t.tag, count(*) FROM tags t JOIN summaries s ON s.tenant = t.tenant "
+                "AND s.trajectory_id = t.trajectory_id WHERE t.tenant = ? AND s.hidden = 0 "
+                "GROUP BY t.tag ORDER BY count(*) DESC, t.tag LIMIT ?",
+                (tenant, limit),
+            )
+        ]
+
     def summary(self, tenant: str, trajectory_id: str) -> dict[str, object] | None:
         found = self._read(
             f"SELECT {', '.join(_COLUMNS)} FROM summaries WHERE tenant = ? AND trajectory_id = ?",
@@ -210,7 +302,7 @@ class SqliteProjections:
         return dict(zip(_COLUMNS, found[0], strict=True)) if found else None
 
     def count_summaries(self, tenant: str, filters: Mapping[str, object]) -> int:
-        where, values = _conditions(tenant, filters)
+        where, values = _conditions(tenant, filters or {"hidden": 0})
         found = self._read(
             f"SELECT count(*) FROM summaries WHERE {' AND '.join(where)}", tuple(values)
         )
@@ -245,8 +337,9 @@ class SqliteProjections:
             self._heal(error)
             return []
 
-    def _change(self, query: str, values: list[Any]) -> None:
-        """Write rows; lost again where the cache is damaged or the disk is full."""
+    def _change(self, query: str, values: list[Any], *more: tuple[str, list[Any]]) -> None:
+        """Write rows, with `more` in the same transaction if the first changed one; lost again
+        where the cache is damaged or the disk is full."""
         if self._read_only or not values:
             return
         with self._write:
@@ -255,7 +348,9 @@ class SqliteProjections:
                 return
             try:
                 connection.execute("BEGIN IMMEDIATE")
-                connection.executemany(query, values)
+                changed = connection.executemany(query, values).rowcount
+                for query_of, rows in more if changed else ():
+                    connection.executemany(query_of, rows)
                 connection.execute("COMMIT")
             except sqlite_driver.DatabaseError as error:
                 if connection.in_transaction:
@@ -376,7 +471,18 @@ def _column(name: str) -> str:
 def _conditions(tenant: str, filters: Mapping[str, object]) -> tuple[list[str], list[object]]:
     where, values = ["tenant = ?"], [tenant]
     bound: list[object] = list(values)
+    if not any(key.partition("__")[0] in _ASKS_FOR_HIDDEN for key in filters):
+        # `+` keeps this from choosing the index, whose order no list has.
+        where.append("+hidden = 0")
     for key, value in filters.items():
+        if key == "tag":
+            tags = [value] if isinstance(value, str) else list(cast(Iterable[object], value))
+            where.append(
+                "trajectory_id IN (SELECT trajectory_id FROM tags WHERE tenant = ? AND tag IN "
+                f"({', '.join('?' * len(tags))}))"
+            )
+            bound.extend((tenant, *tags))
+            continue
         if key == "text":
             pattern = "%" + _escape(str(value)) + "%"
             where.append("(title LIKE ? ESCAPE '\\' OR trajectory_id LIKE ? ESCAPE '\\')")

@@ -1,0 +1,50 @@
+"""Derived costs of summaries: the price table that holds, and what a summary costs by it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from core import acts
+from core.acts import Act
+from core.record.record import ModelTokens, TokenTotals
+from core.rules.prices import KINDS, Derived, Table, day_of, derive, table_of
+from store.ports import RecoveryStore
+
+_PAGE = 1000
+_ByModel = dict[str, tuple[int, int, int, int]]
+
+
+def table_at(store: RecoveryStore, tenant: str) -> Table:
+    """The price table of a tenant as its acts stand now."""
+    found: list[Act] = []
+    while True:
+        after = found[-1].number if found else 0
+        page = store.acts(tenant, kinds=("price", "retract"), after=after, limit=_PAGE)
+        found += page
+        if len(page) < _PAGE:
+            return table_of(acts.prices(found))
+
+
+def packed(by_model: Mapping[str, ModelTokens]) -> str | None:
+    """Tokens by model as a summary keeps them; None where no model stated any."""
+    if not by_model:
+        return None
+    plain = {name: msgspec.structs.astuple(tokens) for name, tokens in by_model.items()}
+    return msgspec.json.encode(plain).decode()
+
+
+def derived(summary: Mapping[str, Any], table: Table) -> Derived:
+    """What the tokens of a summary cost by a table, on the day its source states it began."""
+    packed_ = summary.get("tokens_by_model")
+    by_model: _ByModel = (
+        msgspec.json.decode(packed_, type=_ByModel) if isinstance(packed_, str) else {}
+    )
+    return derive(
+        {name: ModelTokens(*tokens) for name, tokens in by_model.items()},
+        TokenTotals(*(summary.get(f"{kind}_tokens") or 0 for kind in KINDS)),
+        day_of(summary.get("started_at")),
+        table,
+    )
