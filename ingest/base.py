@@ -380,6 +380,12 @@ class Report:
     trajectories: list[TrajectoryReport] = field(default_factory=list)
     refused: list[Refusal] = field(default_factory=list)
     findings: Findings = field(default_factory=Findings)
+    source: str | None = None
+    """What the file is remembered as; None where the format alone decides."""
+    waiting_lines: int = 0
+    """Last lines of a log format that are not taken yet: one unfinished, or a reply in parts."""
+    waiting_bytes: int = 0
+    """Bytes of the unfinished one."""
     elapsed_us: int = 0
 
     @property
@@ -427,5 +433,7 @@ class Report:
             ],
             "gaps": [gap.plain() for gap in found.gaps.values()],
             "notes": list(found.notes),
+            "source": self.source,
+            "waiting": {"lines": self.waiting_lines, "bytes": self.waiting_bytes},
             "elapsed_us": self.elapsed_us,
         }

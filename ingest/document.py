@@ -108,15 +108,18 @@ def recognise_foreign_bytes(head: bytes) -> None:
         )
 
 
-def refuse_long_lines(file: BinaryIO, size: int, progress: Callable[[int], None]) -> None:
+def refuse_long_lines(
+    file: BinaryIO, size: int, progress: Callable[[int], None], *, start: int = 0, line: int = 1
+) -> None:
     """ImportRefused if one line is longer than IMPORT_VALUE_BYTES_MAX; holds one chunk at a time.
 
-    `progress` gets the bytes read so far. The file is left at its start.
+    `progress` gets the bytes read so far. Byte `start` lies in line number `line`. The file is
+    left at its start.
     """
-    file.seek(0)
-    line, length, done = 1, 0, 0
+    file.seek(start)
+    length, done = 0, start
     long_line = 0
-    while chunk := file.read(_CHUNK_BYTES):
+    while done < size and (chunk := file.read(min(_CHUNK_BYTES, size - done))):
         done += len(chunk)
         progress(min(done, size))
         pieces = chunk.split(b"\n")
@@ -178,7 +181,7 @@ class _Scanner:
         self._skip = len(_BOM) if data.startswith(_BOM) else 0
         body = data[self._skip :] if self._skip else data
         try:
-            _check_values(body)
+            check_values(body)
             check_depth(body)
             self._text = decode_text(body)
         except InvalidInput as error:
@@ -343,7 +346,7 @@ class _Scanner:
         )
 
 
-def _check_values(body: bytes) -> None:
+def check_values(body: bytes) -> None:
     """InvalidInput if there are more values than are held; builds none of them."""
     most, marks = IMPORT_DOCUMENT_VALUES_MAX, (b",", b"[", b"{")
     if sum(body.count(mark) for mark in marks) <= most:

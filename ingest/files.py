@@ -27,6 +27,8 @@ from core.limits import IMPORT_FILES_MAX, MIB
 
 _CHUNK_BYTES = MIB
 _FOLDER_DEPTH_MAX = 32
+#: A file beside a log that says what it is (a few hundred bytes).
+COMPANION_BYTES_MAX = 64 * 1024
 _OPEN = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
 
 _KINDS = (
@@ -57,6 +59,24 @@ class OpenedFile:
     file: BinaryIO
     before: os.stat_result
     in_folder: bool
+    entry: str = ""
+    """Its name in `folder`, or its resolved path; to open what lies beside it."""
+    folder: int | None = None
+    """Descriptor of its folder, open while the walk stands at this file."""
+
+    def beside(self, suffix: str) -> bytes | None:
+        """The small file whose name is this one's without `.jsonl` and with `suffix`; None where
+        there is no such regular file of at most COMPANION_BYTES_MAX."""
+        name = self.entry.removesuffix(".jsonl") + suffix
+        try:
+            descriptor = os.open(name, _OPEN | os.O_NOFOLLOW, dir_fd=self.folder)
+        except (OSError, ValueError):
+            return None
+        with os.fdopen(descriptor, "rb") as file:
+            if _not_regular(os.fstat(descriptor)) is not None:
+                return None
+            data = file.read(COMPANION_BYTES_MAX + 1)
+        return data if len(data) <= COMPANION_BYTES_MAX else None
 
     @property
     def size(self) -> int:
@@ -94,7 +114,9 @@ def walk(path: str | os.PathLike[str]) -> Iterator[OpenedFile | Skipped]:
     if why is not None:
         os.close(descriptor)
         raise ImportRefused(f"{show(named)} is {why}, not a regular file")
-    yield OpenedFile(show(named), identity, os.fdopen(descriptor, "rb"), found, False)
+    yield OpenedFile(
+        show(named), identity, os.fdopen(descriptor, "rb"), found, False, os.path.realpath(named)
+    )
 
 
 class _Folder:
@@ -155,7 +177,7 @@ class _Folder:
             os.close(descriptor)
             yield Skipped(shown, f"it is {why}")
             return
-        yield OpenedFile(shown, identity, os.fdopen(descriptor, "rb"), found, True)
+        yield OpenedFile(shown, identity, os.fdopen(descriptor, "rb"), found, True, entry, folder)
 
 
 def _not_regular(found: os.stat_result) -> str | None:

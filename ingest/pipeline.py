@@ -20,7 +20,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, cast
 
 from core.canonical import canonical, digest_text, sha256
 from core.errors import (
@@ -50,6 +50,7 @@ from ingest.base import (
     TrajectoryReport,
     no_progress,
 )
+from ingest.logs import Logs, LogSource, Runs
 from ingest.native import NativeBundle
 from store.ports import (
     Ack,
@@ -81,13 +82,15 @@ def import_path(
     as_name: str | None = None,
     progress: Progress = no_progress,
     spool: Path | None = None,
+    runs: Runs | None = None,
 ) -> Iterator[Report]:
     """Import a file, or every file in a folder; one report per file, as each is done.
 
     `as_name` replaces the path as the identity of the source: another name, another trajectory.
-    `spool` is the folder for private copies (default: `tmp` of the data folder).
+    `spool` is the folder for private copies (default: `tmp` of the data folder). `runs` keeps what
+    was derived of growing sources for their next reading.
     """
-    importing = _Importing(store, blobs, tenant, spool or _spool_of(store))
+    importing = _Importing(store, blobs, tenant, spool or _spool_of(store), runs or Runs())
     try:
         for found in files.walk(path):
             if isinstance(found, files.Skipped):
@@ -96,12 +99,11 @@ def import_path(
                 yield report
                 continue
             with found.file:
-                identity = as_name if as_name is not None else found.identity
+                explicit = as_name
                 if as_name is not None and found.in_folder:
-                    identity = f"{as_name}/{found.name}"
-                yield importing.run(
-                    found.name, found.file, identity=identity, opened=found, progress=progress
-                )
+                    explicit = f"{as_name}/{found.name}"
+                named = Named(found.name, explicit, found.identity)
+                yield importing.run(named, found.file, opened=found, progress=progress)
     except ImportRefused as error:
         report = Report(path=files.show(os.fspath(path)))
         report.refused.append(Refusal.of(error))
@@ -116,15 +118,18 @@ def import_stream(
     stream: BinaryIO,
     *,
     identity: str | None = None,
+    path: str | None = None,
     progress: Progress = no_progress,
     spool: Path | None = None,
+    runs: Runs | None = None,
 ) -> Report:
     """Import one upload, copied to a private file first; `name` is what its sender calls it.
 
     Two uploads of one name with different tasks are two trajectories. `identity` is the source id
-    of a sender that knows the file's path: the same as if the path had been imported here.
+    a sender gives; `path` is where the file lies with its sender: the same as if it had been
+    imported by that path here.
     """
-    importing = _Importing(store, blobs, tenant, spool or _spool_of(store))
+    importing = _Importing(store, blobs, tenant, spool or _spool_of(store), runs or Runs())
     shown = files.show(name)
     with tempfile.TemporaryFile(dir=importing.spool) as private:
         try:
@@ -133,7 +138,8 @@ def import_stream(
             report = Report(path=shown)
             report.refused.append(Refusal.of(error))
             return report
-        return importing.run(shown, private, identity=identity, opened=None, progress=progress)
+        named = Named(shown, identity, path)
+        return importing.run(named, private, opened=None, progress=progress)
 
 
 def _spool_of(store: RecoveryStore) -> Path | None:
@@ -159,6 +165,18 @@ def _copy(stream: BinaryIO, private: BinaryIO, progress: Progress) -> None:
 
 
 @dataclass(frozen=True, slots=True)
+class Named:
+    """What a source is called."""
+
+    name: str
+    """As shown to people."""
+    explicit: str | None = None
+    """Source id that the caller gives."""
+    path: str | None = None
+    """Where the file lies, resolved: its source id, where it states none itself."""
+
+
+@dataclass(frozen=True, slots=True)
 class _Job:
     """One source on its way in."""
 
@@ -166,9 +184,7 @@ class _Job:
     file: BinaryIO
     size: int
     """Bytes."""
-    identity: str | None
-    """Source id, where the caller gives it; None: made of `upload` and the task."""
-    upload: str
+    named: Named
     opened: files.OpenedFile | None
     """The file that was named, where it is not a private copy."""
     progress: Progress
@@ -187,31 +203,32 @@ class _Importing:
     blobs: BlobStore
     tenant: str
     spool: Path | None
+    runs: Runs
 
     def run(
         self,
-        name: str,
+        named: Named,
         file: BinaryIO,
         *,
-        identity: str | None,
         opened: files.OpenedFile | None,
         progress: Progress,
     ) -> Report:
         """Everything for one source."""
         began = time.monotonic_ns()
+        name = named.name
         report = Report(path=name)
         try:
             size = file.seek(0, os.SEEK_END)
             report.bytes_read = size
-            self._run(_Job(report, file, size, identity, f"upload:{name}", opened, progress))
+            self._run(_Job(report, file, size, named, opened, progress))
         except ImportRefused as error:
             report.refused.append(Refusal.of(error))
-            report.trajectories.clear()
-            report.findings = Findings()
+            if not report.trajectories:
+                report.findings = Findings()
             if error.data.get("reason") in _NO_TRAJECTORY and opened is not None:
                 base = name.rpartition("/")[2].lower()
-                named = any(part in base for part in _TRAJECTORY_NAMES)
-                report.outcome = "refused" if named or not opened.in_folder else "skipped"
+                is_named = any(part in base for part in _TRAJECTORY_NAMES)
+                report.outcome = "refused" if is_named or not opened.in_folder else "skipped"
         except IntegrityConflict as error:
             report.outcome = "conflict"
             where = str(error.data.get("where") or "the known range")
@@ -229,16 +246,23 @@ class _Importing:
         return report
 
     def _run(self, job: _Job) -> None:
-        report = job.report
         found = self._recognise(job)
         if isinstance(found, NativeBundle):
             self._install(job, found)
             return
+        if registry.is_log(found):
+            self._logs().take(self._log_source(job), found)
+            return
+        self._run_document(job, cast(Importer, found))
+
+    def _run_document(self, job: _Job, found: Importer) -> None:
+        report = job.report
         digest = files.digest_of(job.file)
         parsed = found.parse(Source(report.path, job.file, job.size))
         report.format, report.lines_read, report.items = parsed.layout, parsed.lines, parsed.items
         job.progress(job.size, job.size, 0)
-        source_id = job.identity or f"{job.upload}#{parsed.discriminator}"
+        named = job.named
+        source_id = named.explicit or named.path or f"upload:{named.name}#{parsed.discriminator}"
         for _ in range(_RETRIES):
             try:
                 self._import(job, found, parsed, source_id, digest)
@@ -247,7 +271,7 @@ class _Importing:
                 continue  # Another import of the same source was first: look again.
         raise ImportRefused("other imports of this source kept coming first; import it again")
 
-    def _recognise(self, job: _Job) -> Importer | NativeBundle:
+    def _recognise(self, job: _Job) -> registry.Known:
         file, size = job.file, job.size
         if size == 0:
             raise ImportRefused("the file is empty (0 bytes)", where="byte 0", reason="empty")
@@ -258,10 +282,11 @@ class _Importing:
             raise ImportRefused(
                 "the file is empty: it holds only white space", where="byte 0", reason="empty"
             )
-        if size > IMPORT_VALUE_BYTES_MAX:
-            document.refuse_long_lines(file, size, lambda done: job.progress(done, size, 0))
         file.seek(max(0, size - _TAIL_BYTES))
         found = registry.recognise(head, file.read(_TAIL_BYTES), job.report.path)
+        # A log format looks only at what is new of it.
+        if size > IMPORT_VALUE_BYTES_MAX and (found is None or not registry.is_log(found[0])):
+            document.refuse_long_lines(file, size, lambda done: job.progress(done, size, 0))
         file.seek(0)
         if found is None:
             raise ImportRefused(
@@ -275,6 +300,36 @@ class _Importing:
         importer, sniff = found
         job.report.format, job.report.format_why = importer.title, sniff.reason
         return importer
+
+    # --- log formats -------------------------------------------------------------------------
+
+    def _logs(self) -> Logs:
+        return Logs(
+            self.store,
+            self.blobs,
+            self.tenant,
+            self.runs,
+            self._prepare_source,
+            self._append_when_free,
+        )
+
+    def _log_source(self, job: _Job) -> LogSource:
+        named = job.named
+        return LogSource(
+            report=job.report,
+            file=job.file,
+            size=job.size,
+            explicit=named.explicit,
+            fallback=named.path or f"upload:{named.name}",
+            upload=named.path is None,
+            where=named.path or named.name,
+            companion=job.opened.beside if job.opened is not None else _nothing_beside,
+            progress=job.progress,
+        )
+
+    def _prepare_source(self, data: bytes) -> bytes:
+        """The bytes of a source as they are kept and read, of the same length."""
+        return data
 
     # --- foreign formats ---------------------------------------------------------------------
 
@@ -409,6 +464,10 @@ class _Importing:
             source=source,
             creates="imported" if first else None,
         )
+        return self._append_when_free(command)
+
+    def _append_when_free(self, command: AppendCommand) -> Ack:
+        """Append; a full queue is waited for."""
         for _ in range(_BUSY_TRIES):
             try:
                 return self.store.append(command).result()
@@ -502,6 +561,11 @@ class _Importing:
         report.trajectories[:] = [trajectory]
         report.outcome, report.lines_read = trajectory.outcome, lines
         report.items = trajectory.events
+
+
+def _nothing_beside(_: str) -> bytes | None:
+    """What lies beside an upload."""
+    return None
 
 
 def _stored_id(importer: str, version: int, source_id: str) -> str:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from ingest.base import Importer, Sniff
+from typing import TypeGuard
+
+from ingest.base import Importer, LogImporter, Sniff
 from ingest.mini_swe_agent import MiniSweAgent
 from ingest.native import NativeBundle
 
 #: Foreign formats, in the order they are asked; one line per format.
 IMPORTERS: tuple[Importer, ...] = (MiniSweAgent(),)
+#: Formats that are a growing file of JSON lines; one line per format.
+LOG_IMPORTERS: tuple[LogImporter, ...] = ()
 #: Our own export comes in by the install door, not as foreign events.
 NATIVE = NativeBundle()
 
@@ -15,10 +19,18 @@ NATIVE = NativeBundle()
 CONFIDENCE_MIN = 0.2
 
 
-def recognise(head: bytes, tail: bytes, name: str) -> tuple[Importer | NativeBundle, Sniff] | None:
+Known = Importer | LogImporter | NativeBundle
+
+
+def is_log(importer: Known) -> TypeGuard[LogImporter]:
+    """Whether a format is a growing file of JSON lines."""
+    return importer in LOG_IMPORTERS
+
+
+def recognise(head: bytes, tail: bytes, name: str) -> tuple[Known, Sniff] | None:
     """The surest format for a source; None if none knows it."""
-    best: tuple[Importer | NativeBundle, Sniff] | None = None
-    asked: tuple[Importer | NativeBundle, ...] = (NATIVE, *IMPORTERS)
+    best: tuple[Known, Sniff] | None = None
+    asked: tuple[Known, ...] = (NATIVE, *IMPORTERS, *LOG_IMPORTERS)
     for importer in asked:
         sniff = importer.sniff(head, tail, name)
         if sniff is None or sniff.confidence < CONFIDENCE_MIN:
@@ -30,4 +42,5 @@ def recognise(head: bytes, tail: bytes, name: str) -> tuple[Importer | NativeBun
 
 def titles() -> tuple[str, ...]:
     """What is read, for people."""
-    return (*(importer.title for importer in IMPORTERS), NATIVE.title)
+    known: tuple[Known, ...] = (*IMPORTERS, *LOG_IMPORTERS, NATIVE)
+    return tuple(importer.title for importer in known)

@@ -155,7 +155,13 @@ def _append(overlay: Overlay, command: AppendCommand, bodies: tuple[object, ...]
         if command.creates is None:
             raise NotFound(f"there is no trajectory {command.trajectory_id}")
         head = _new_head(overlay, command, command.creates)
-    known = _known_events(overlay.known.events.get(name), command.events)
+    try:
+        known = _known_events(overlay.known.events.get(name), command.events)
+    except IntegrityConflict:
+        # Two importers may cut a growing source into different segments; the second looks again.
+        if command.door == "import":
+            _check_expected(head, command)
+        raise
     if known is not None and None not in known:
         return _duplicate(overlay, command, head, [one for one in known if one is not None])
     fenced = command.owner_epoch is not None or command.door == "append"
@@ -166,16 +172,20 @@ def _append(overlay: Overlay, command: AppendCommand, bodies: tuple[object, ...]
         fresh = [one for one, stored in zip(fresh, known, strict=True) if stored is None]
     for prepared, _ in fresh:
         overlay.check_right(head.standing, command.issuer, command.door, prepared.event.type)
+    _check_expected(head, command)
+    under: Under = (head.owner_epoch, command.worker if fenced else None)
+    if command.door == "import":
+        under = (0, None)
+    return _accept(overlay, head, (command, known), fresh, under)
+
+
+def _check_expected(head: HeadState, command: AppendCommand) -> None:
     if command.expected_head is not None and command.expected_head != head.sequence_number:
         raise HeadMoved(
             f"the log is at {head.sequence_number}, this was decided on {command.expected_head}",
             head=head.sequence_number,
             expected_head=command.expected_head,
         )
-    under: Under = (head.owner_epoch, command.worker if fenced else None)
-    if command.door == "import":
-        under = (0, None)
-    return _accept(overlay, head, (command, known), fresh, under)
 
 
 def _known_events(

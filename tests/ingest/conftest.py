@@ -8,7 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from ingest import registry
 from store.open import Opened, open_store
+from tests.ingest.log_format import SayLog
 
 
 @pytest.fixture(scope="session")
@@ -42,3 +44,11 @@ def shared(
     store = open_store(tmp_path_factory.mktemp("shared") / "data", domain="process")
     yield store
     closers.submit(store.close)
+
+
+@pytest.fixture
+def say(monkeypatch: pytest.MonkeyPatch) -> SayLog:
+    """The test format, known to this process."""
+    importer = SayLog()
+    monkeypatch.setattr(registry, "LOG_IMPORTERS", (*registry.LOG_IMPORTERS, importer))
+    return importer

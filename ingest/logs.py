@@ -1,0 +1,655 @@
+"""From a growing file of JSON lines to logs that grow with it, one kept segment after another.
+
+    known segments compared -> next whole lines -> kept as one blob -> derived -> appended
+
+INVARIANTS
+1. A segment's events and the source row that names its bytes go in by one transaction; a crash
+   leaves whole segments, and the next reading completes what a sub-agent's log lacks (APP-4).
+2. Every append states the head it was decided on: of two readers of one file the second finds
+   its events stored, or looks again (WHO-3).
+3. A byte that changed within the known range is a conflict, kept as an incident; nothing of that
+   reading is appended (WHO-3).
+4. Memory is bounded by a segment and by what the run remembers, not by the file.
+"""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+import threading
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import BinaryIO
+
+import msgspec
+
+from core.canonical import canonical, digest_text, sha256
+from core.errors import HeadMoved, ImportRefused, IntegrityConflict, NotFound
+from core.events.prepare import prepare
+from core.limits import IMPORT_VALUE_BYTES_MAX
+from ingest import document, lines
+from ingest.base import (
+    BuiltEvent,
+    Grown,
+    Line,
+    LogImporter,
+    LogRun,
+    LogSegment,
+    Progress,
+    Refusal,
+    Report,
+    TrajectoryReport,
+)
+from ingest.build import SourceKey
+from store.ports import Ack, AppendCommand, BlobStore, ImportSource, RecoveryStore, SourceSegment
+
+_RETRIES = 5
+#: Bad lines a report names; the rest is counted.
+_BAD_LINES_NAMED = 50
+#: Runs kept in memory between readings, so that a growing source is not derived again each time.
+_RUNS_KEPT_MAX = 16
+
+#: Prefix of a state key: the digest of a companion file, or nothing where there was none.
+_COMPANION = "companion"
+
+#: (bytes of a segment) -> the bytes to keep and derive from, of the same length.
+Prepare = Callable[[bytes], bytes]
+#: Append one command; waits while the store is busy.
+Append = Callable[[AppendCommand], Ack]
+
+
+@dataclass(slots=True)
+class LogSource:
+    """One source of a log format on its way in."""
+
+    report: Report
+    file: BinaryIO
+    size: int
+    """Bytes of the whole source; those below `offset` are not in `file`."""
+    explicit: str | None
+    """Source id that the caller gives; it outranks what the source says of itself."""
+    fallback: str
+    """Source id of a source that states none: its path, or `upload:<name>`."""
+    upload: bool
+    """The fallback is a mere name: the first line tells two sources of one name apart."""
+    where: str
+    """Path or name, for the importer."""
+    companion: Callable[[str], bytes | None]
+    progress: Progress
+    rotates: bool = False
+    """A file whose first line differs from the known one is a source of its own."""
+    at_work: bool = False
+    """The writer is at work: lines that may still be added to wait."""
+    offset: int = 0
+    """Bytes that `file` leaves out; the sender has compared them with what it sent before."""
+
+    def read(self, start: int, length: int) -> bytes:
+        """Bytes of the source; fewer where it ends."""
+        self.file.seek(start - self.offset)
+        return self.file.read(length)
+
+
+@dataclass(slots=True)
+class Reading:
+    """How far one source has been derived, and the run that did it."""
+
+    importer: LogImporter
+    source_id: str
+    name: str
+    """As shown to people."""
+    run: LogRun
+    state: dict[str, str] = field(default_factory=dict)
+    """What the source row remembers besides: digests of companions."""
+    segments: tuple[SourceSegment, ...] = ()
+    position: int = 0
+    """Bytes derived."""
+    newlines: int = 0
+    items: int = 0
+    counts: dict[str, int] = field(default_factory=dict)
+    """Events of each trajectory, the source's own first."""
+    titles: dict[str, str] = field(default_factory=dict)
+    last: dict[str, BuiltEvent] = field(default_factory=dict)
+    raw: dict[int, bytes] = field(default_factory=dict)
+    """Segment -> SHA-256 of its bytes as they stand in the file."""
+    bad: list[Refusal] = field(default_factory=list)
+    bad_count: int = 0
+    repaired: int = 0
+    first: str = ""
+    """Digest of the first line."""
+    hash: hashlib._Hash = field(default_factory=hashlib.sha256)
+
+    @property
+    def own(self) -> str:
+        """The trajectory of the source itself."""
+        key = SourceKey(self.importer.name, self.importer.version, self.source_id)
+        return key.trajectory_id
+
+    def feed(self, data: bytes, found: tuple[Line, ...], blob: str) -> tuple[Grown, ...]:
+        """Derive one segment."""
+        segment = LogSegment(len(self.segments), blob, len(data), self.position, found)
+        grown = self.run.feed(segment)
+        self.segments += (SourceSegment(blob, len(data), len(found)),)
+        self.position += len(data)
+        self.newlines += data.count(b"\n")
+        self.items += len(found)
+        self.hash.update(data)
+        if not self.first and found:
+            self.first = digest_text(sha256(found[0].data))
+        for line in found:
+            if line.value is None:
+                self.bad_count += 1
+                if len(self.bad) < _BAD_LINES_NAMED:
+                    self.bad.append(_bad_line(line))
+        for one in grown:
+            self.counts[one.trajectory_id] = self.counts.get(one.trajectory_id, 0) + len(one.events)
+            self.titles[one.trajectory_id] = one.title
+            if one.events:
+                self.last[one.trajectory_id] = one.events[-1]
+        return grown
+
+    def lines_of(self, data: bytes) -> tuple[Line, ...]:
+        """The lines of the next segment."""
+        found, repaired = lines.read_lines(data, self.newlines + 1, begins=self.position == 0)
+        self.repaired += repaired
+        return found
+
+
+def _bad_line(line: Line) -> Refusal:
+    return Refusal(
+        where=f"line {line.number}",
+        why=f"it is kept as it is, and could not be read: {line.why}",
+        line=line.number,
+        around=document.printable(line.data[:60]),
+    )
+
+
+class Runs:
+    """Runs of sources that grow, kept between two readings; safe from any thread.
+
+    A run is taken out by whoever reads on, and given back if all went well: a reading that failed
+    leaves none, and the next derives it anew from the kept originals.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._kept: OrderedDict[tuple[str, str], Reading] = OrderedDict()
+
+    def take(self, tenant: str, row: ImportSource) -> Reading | None:
+        """The run that stands where this row says; None if there is none."""
+        with self._lock:
+            reading = self._kept.pop((tenant, row.source_id), None)
+        return reading if reading is not None and reading.segments == row.segments else None
+
+    def give(self, tenant: str, stored_id: str, reading: Reading) -> None:
+        """Keep a run for the next reading."""
+        with self._lock:
+            self._kept[tenant, stored_id] = reading
+            self._kept.move_to_end((tenant, stored_id))
+            while len(self._kept) > _RUNS_KEPT_MAX:
+                self._kept.popitem(last=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Logs:
+    """Imports of log formats into one tenant of one store."""
+
+    store: RecoveryStore
+    blobs: BlobStore
+    tenant: str
+    runs: Runs
+    prepare: Prepare
+    append: Append
+
+    def take(self, source: LogSource, importer: LogImporter) -> None:
+        """Everything for one source; its report says what became of it.
+
+        Raises ImportRefused, IntegrityConflict.
+        """
+        source_id = self._identify(source, importer)
+        source.report.source = source_id
+        for _ in range(_RETRIES):
+            try:
+                self._take(source, importer, source_id)
+                return
+            except HeadMoved:
+                continue  # Another reading of the same source was first: look again.
+        raise ImportRefused("other imports of this source kept coming first; import it again")
+
+    # --- identity ----------------------------------------------------------------------------
+
+    def _identify(self, source: LogSource, importer: LogImporter) -> str:
+        """The source id: given, native, or made of where the source is."""
+        if source.offset:
+            return source.explicit or source.fallback
+        first = self._first(source)
+        base = source.explicit or importer.native_id(source.read(0, 64 * 1024), source.where)
+        if base is None:
+            base = source.fallback
+            if source.upload and first:
+                base = f"{base}#{first[7:23]}"
+        row = self._row(importer, base)
+        if row is None or not first or row.state.get("first") in ("", None, first):
+            return base
+        other = f"{base}#{first[7:23]}"
+        return other if source.rotates or self._row(importer, other) is not None else base
+
+    def _first(self, source: LogSource) -> str:
+        line = lines.first_line(source.file, source.size)
+        return "" if line is None else digest_text(sha256(self.prepare(line)))
+
+    def _row(self, importer: LogImporter, source_id: str) -> ImportSource | None:
+        return self.store.import_source(self.tenant, stored_id(importer, source_id))
+
+    # --- one reading -------------------------------------------------------------------------
+
+    def _take(self, source: LogSource, importer: LogImporter, source_id: str) -> None:
+        row = self._row(importer, source_id)
+        if row is None and not source.offset:
+            row = self._same_bytes(source, importer, source_id)
+        if row is None and source.offset:
+            raise ImportRefused(
+                f"the bytes below {source.offset} of this source are not stored here; send it "
+                "whole",
+                where="byte 0",
+                reason="offset",
+            )
+        reading = (
+            self._begin(source, importer, source_id, None)
+            if row is None
+            else self._continue(source, importer, row)
+        )
+        before = dict(reading.counts)
+        short = source.size < reading.position
+        try:
+            if not short:
+                self._grow(source, reading)
+        finally:
+            self._tell(source, reading, before)
+        notes = source.report.findings.notes
+        if short:
+            notes.append(
+                f"the file is shorter than what is known of it ({source.size:,} of "
+                f"{reading.position:,} bytes) and equal so far; what was imported stays"
+            )
+        if not reading.counts:
+            raise ImportRefused(
+                "it holds no whole line that becomes an event yet",
+                where="line 1",
+                line=1,
+                reason="no_events",
+            )
+        self.runs.give(self.tenant, stored_id(importer, reading.source_id), reading)
+
+    def _begin(
+        self, source: LogSource, importer: LogImporter, source_id: str, row: ImportSource | None
+    ) -> Reading:
+        state: dict[str, str] = {}
+        if row is not None:
+            state = {key: row.state[key] for key in row.state if key.startswith(_COMPANION)}
+
+        def companion(suffix: str) -> bytes | None:
+            """As it was at the first reading; what was not there then is not there later."""
+            key = _COMPANION + suffix
+            if row is None and key not in state:
+                data = source.companion(suffix)
+                state[key] = ""
+                if data is not None:
+                    data = self.prepare(data)
+                    state[key] = self.blobs.put(self.tenant, data).digest
+            digest = state.get(key, "")
+            return self.blobs.read(self.tenant, digest) if digest else None
+
+        run = importer.start(source_id, source.where, companion)
+        return Reading(importer, source_id, source.report.path, run, state)
+
+    def _same_bytes(
+        self, source: LogSource, importer: LogImporter, source_id: str
+    ) -> ImportSource | None:
+        """The source that holds these very bytes under another name."""
+        if source.explicit is None and source_id != source.fallback and not source.upload:
+            return None  # It states its own identity.
+        state, at = hashlib.sha256(), 0
+        while at < source.size:
+            piece = lines.next_piece(source.file, at, source.size)
+            if not piece.data:
+                break
+            state.update(self.prepare(piece.data))
+            at += len(piece.data)
+        digest = "sha256:" + state.hexdigest()
+        found = self.store.import_by_reading(self.tenant, importer.name, digest)
+        return found if found is not None and found.version == importer.version else None
+
+    def _continue(self, source: LogSource, importer: LogImporter, row: ImportSource) -> Reading:
+        """The run where the row says, after the known range was compared."""
+        reading = self.runs.take(self.tenant, row)
+        raw = reading.raw if reading is not None else {}
+        self._compare(source, importer, row, raw)
+        if reading is None:
+            reading = self._begin(source, importer, row.state["source"], row)
+            heads: dict[str, int] = {}
+            for part in row.segments:
+                data = self.blobs.read(self.tenant, part.blob)
+                grown = reading.feed(data, reading.lines_of(data), part.blob)
+                self._complete(reading, grown, heads)
+                source.progress(reading.position, max(source.size, reading.position), 0)
+            self._check(reading)
+        reading.raw = raw
+        return reading
+
+    def _compare(
+        self, source: LogSource, importer: LogImporter, row: ImportSource, raw: dict[int, bytes]
+    ) -> None:
+        """IntegrityConflict where the file no longer begins with what was kept."""
+        at = 0
+        for index, part in enumerate(row.segments):
+            start, at = at, at + part.length
+            if start >= source.size:
+                return
+            if at <= source.offset:
+                continue
+            if start < source.offset:
+                self._compare_rest(source, importer, row, (index, start))
+                continue
+            data = source.read(start, part.length)
+            if len(data) < part.length:
+                self._compare_start(source, importer, row, (index, start, data))
+                return
+            found = sha256(data)
+            if raw.get(index) == found:
+                continue
+            if digest_text(sha256(self.prepare(data))) != part.blob:
+                raise self._changed(source, importer, row, (index, start, data))
+            raw[index] = found
+
+    def _compare_rest(
+        self, source: LogSource, importer: LogImporter, row: ImportSource, at: tuple[int, int]
+    ) -> None:
+        """The end of a segment whose beginning the sender left out."""
+        index, start = at
+        part = row.segments[index]
+        kept = self.blobs.read(self.tenant, part.blob)
+        cut = source.offset - start
+        given = source.read(source.offset, part.length - cut)
+        if self.prepare(given) != kept[cut : cut + len(given)]:
+            raise self._changed(source, importer, row, (index, start, kept[:cut] + given))
+
+    def _compare_start(
+        self,
+        source: LogSource,
+        importer: LogImporter,
+        row: ImportSource,
+        at: tuple[int, int, bytes],
+    ) -> None:
+        """The whole lines of a file that ends within a known segment."""
+        index, start, data = at
+        kept = self.blobs.read(self.tenant, row.segments[index].blob)
+        whole = data[: data.rfind(b"\n") + 1]
+        rest = data[len(whole) :]
+        if kept[: len(whole)] != self.prepare(whole) or (
+            not kept[len(whole) :].startswith(rest) and self.prepare(rest) == rest
+        ):
+            raise self._changed(source, importer, row, (index, start, data))
+
+    def _complete(self, reading: Reading, grown: tuple[Grown, ...], heads: dict[str, int]) -> None:
+        """Append what a crash between two appends of one segment left out."""
+        for one in grown:
+            name, after = one.trajectory_id, reading.counts[one.trajectory_id]
+            before = after - len(one.events)
+            head = heads.get(name)
+            if head is None:
+                head = heads[name] = self._head(name)
+            if head >= after:
+                continue
+            if head < before or one.sub is None:
+                raise _underivable(name, head)
+            missing = one.events[head - before :]
+            self._append(reading, Grown(name, one.sub, one.title, missing), None)
+            heads[name] = after
+
+    def _check(self, reading: Reading) -> None:
+        """The events derived again from the kept originals are the ones that are stored."""
+        for name, count in reading.counts.items():
+            head = self._head(name)
+            if head > count:
+                raise HeadMoved("another import of this source was first")
+            if not count:
+                continue
+            again = reading.last[name]
+            digest = prepare(name, again.event, again.payload).digest
+            stored = self.store.events(self.tenant, name, after=count - 1, upto=count, limit=1)
+            if not stored or stored[0].digest != digest:
+                raise _underivable(name, count)
+
+    def _head(self, trajectory_id: str) -> int:
+        try:
+            return self.store.head(self.tenant, trajectory_id).sequence_number
+        except NotFound:
+            return 0
+
+    # --- what is new -------------------------------------------------------------------------
+
+    def _grow(self, source: LogSource, reading: Reading) -> None:
+        """Read on from where the reading stands to the end of the source."""
+        report, size = source.report, source.size
+        if size - reading.position > IMPORT_VALUE_BYTES_MAX:
+            document.refuse_long_lines(
+                source.file,
+                size - source.offset,
+                lambda done: source.progress(done, size, 0),
+                start=reading.position - source.offset,
+                line=reading.newlines + 1,
+            )
+        while True:
+            start = reading.position
+            piece = lines.next_piece(source.file, start - source.offset, size - source.offset)
+            raw, data, found, held = self._whole(source, reading, piece)
+            if not data:
+                break
+            blob = digest_text(sha256(data))
+            grown = reading.feed(data, found, blob)
+            reading.raw[len(reading.segments) - 1] = sha256(raw)
+            self._store(reading, grown, data)
+            source.progress(reading.position, size, sum(reading.counts.values()))
+            if not piece.more:
+                break
+        report.waiting_bytes = piece.unfinished
+        report.waiting_lines = held + (1 if piece.unfinished else 0)
+
+    def _whole(
+        self, source: LogSource, reading: Reading, piece: lines.Piece
+    ) -> tuple[bytes, bytes, tuple[Line, ...], int]:
+        """(bytes in the file, bytes to keep, lines, lines held back) of the next segment."""
+        raw = piece.data
+        data = self.prepare(raw)
+        found = reading.lines_of(data)
+        held = 0
+        if found and (piece.more or source.at_work):
+            held = min(reading.importer.waiting(found), len(found))
+        if piece.more and held == len(found):
+            held = 0  # One reply longer than a segment: its parts are stated apart.
+        if held:
+            keep = found[len(found) - held].start if held < len(found) else 0
+            raw, data, found = raw[:keep], data[:keep], found[: len(found) - held]
+        return raw, data, found, held
+
+    def _store(self, reading: Reading, grown: tuple[Grown, ...], data: bytes) -> None:
+        """Append what a segment added, with the source row in the first append.
+
+        Where nothing of the source became an event yet, the row waits for the first.
+        """
+        bodies = [built.blob for one in grown for built in one.events if built.blob is not None]
+        self.blobs.put_many(self.tenant, [*bodies, data])
+        if not reading.counts:
+            return
+        if not any(one.events for one in grown):
+            grown = (Grown(next(iter(reading.counts)), None, "", ()),)
+        row: ImportSource | None = self._next_row(reading)
+        for one in grown:
+            if one.events or row is not None:
+                self._append(reading, one, row)
+                row = None
+
+    def _append(self, reading: Reading, grown: Grown, row: ImportSource | None) -> None:
+        name = grown.trajectory_id
+        prepared = tuple(prepare(name, built.event, built.payload) for built in grown.events)
+        head = reading.counts.get(name, 0) - len(prepared)
+        parts = [reading.segments[-1].blob, str(reading.position), name, str(head)]
+        self.append(
+            AppendCommand(
+                tenant=self.tenant,
+                trajectory_id=name,
+                issuer="importer",
+                door="import",
+                request_id=f"import.{sha256(canonical(parts)).hex()[:40]}",
+                events=prepared,
+                expected_head=head,
+                source=row,
+                creates="imported" if head == 0 else None,
+            )
+        )
+
+    def _next_row(self, reading: Reading) -> ImportSource:
+        own = reading.own
+        return ImportSource(
+            source_id=stored_id(reading.importer, reading.source_id),
+            importer=reading.importer.name,
+            version=reading.importer.version,
+            trajectory_id=own if own in reading.counts else next(iter(reading.counts)),
+            name=reading.name,
+            reading_digest="sha256:" + reading.hash.copy().hexdigest(),
+            reading_length=reading.position,
+            segments=reading.segments,
+            state=reading.state | {"source": reading.source_id, "first": reading.first},
+        )
+
+    # --- what went wrong, and the report -----------------------------------------------------
+
+    def _changed(
+        self,
+        source: LogSource,
+        importer: LogImporter,
+        row: ImportSource,
+        at: tuple[int, int, bytes],
+    ) -> IntegrityConflict:
+        """The conflict of a changed known range, after its incident was kept."""
+        index, start, data = at
+        kept = self.blobs.read(self.tenant, row.segments[index].blob)
+        offered = self.prepare(data)
+        differs = next(
+            (at for at, (a, b) in enumerate(zip(kept, offered, strict=False)) if a != b),
+            min(len(kept), len(offered)),
+        )
+        reading = self._begin(source, importer, row.state["source"], row)
+        for part in row.segments[:index]:
+            before = self.blobs.read(self.tenant, part.blob)
+            reading.feed(before, reading.lines_of(before), part.blob)
+        line = reading.newlines + 1 + kept.count(b"\n", 0, differs)
+        name = row.trajectory_id
+        self._keep_incident(reading, kept, digest_text(sha256(offered)))
+        head = self.store.head(self.tenant, name)
+        source.report.trajectories[:] = [
+            TrajectoryReport(
+                id=name,
+                title=row.name,
+                outcome="conflict",
+                events=head.sequence_number,
+                appended=0,
+                head=head.sequence_number,
+                chain=digest_text(head.chain),
+            )
+        ]
+        where = f"line {line} (byte {start + differs})"
+        return IntegrityConflict(
+            f"{where} is not what was imported from this source before; nothing was appended. If "
+            "this is another run, import it under a name of its own (--as NAME)",
+            where=where,
+            trajectory_id=name,
+        )
+
+    def _keep_incident(self, reading: Reading, kept: bytes, offered: str) -> None:
+        """Offer the store an event of the changed segment: its refusal keeps the incident."""
+        blob = digest_text(sha256(kept))
+        for one in reading.feed(kept, reading.lines_of(kept), blob):
+            for built in one.events[:1]:
+                changed = msgspec.structs.replace(
+                    built.event,
+                    refs=tuple(
+                        msgspec.structs.replace(ref, digest=offered) if ref.digest == blob else ref
+                        for ref in built.event.refs
+                    ),
+                )
+                if changed == built.event:
+                    changed = msgspec.structs.replace(built.event, refs=())
+                event = prepare(one.trajectory_id, changed, built.payload)
+                command = AppendCommand(
+                    tenant=self.tenant,
+                    trajectory_id=one.trajectory_id,
+                    issuer="importer",
+                    door="import",
+                    request_id=f"import.conflict.{sha256(event.digest).hex()[:20]}",
+                    events=(event,),
+                )
+                try:
+                    self.append(command)
+                except IntegrityConflict:
+                    return
+
+    def _tell(self, source: LogSource, reading: Reading, before: dict[str, int]) -> None:
+        """What the report says of a reading, also of one that ended early."""
+        report = source.report
+        report.format = reading.run.layout or report.format
+        report.lines_read, report.items = reading.newlines, reading.items
+        report.findings = copy.deepcopy(reading.run.findings)
+        if reading.repaired:
+            report.findings.notes.append(
+                f"{reading.repaired:,} lines hold half of a surrogate pair, shown as U+FFFD; the "
+                "kept original holds it"
+            )
+        report.refused.extend(reading.bad)
+        if reading.bad_count > len(reading.bad):
+            more = reading.bad_count - len(reading.bad)
+            report.refused.append(
+                Refusal("further lines", f"{more:,} more lines are kept and could not be read")
+            )
+        report.trajectories[:] = []
+        for name, count in reading.counts.items():
+            head = self.store.head(self.tenant, name)
+            appended = count - before.get(name, 0)
+            report.trajectories.append(
+                TrajectoryReport(
+                    id=name,
+                    title=reading.titles[name],
+                    outcome="unchanged"
+                    if not appended
+                    else "appended"
+                    if before.get(name)
+                    else "imported",
+                    events=count,
+                    appended=appended,
+                    head=head.sequence_number,
+                    chain=digest_text(head.chain),
+                )
+            )
+        outcomes = {one.outcome for one in report.trajectories}
+        report.outcome = (
+            "appended"
+            if before and outcomes != {"unchanged"}
+            else "imported"
+            if "imported" in outcomes
+            else "unchanged"
+        )
+
+
+def stored_id(importer: LogImporter, source_id: str) -> str:
+    """The key of the source row: another importer or version is another source."""
+    return f"{importer.name}/{importer.version}:{source_id}"
+
+
+def _underivable(trajectory_id: str, at: int) -> IntegrityConflict:
+    return IntegrityConflict(
+        "the kept originals no longer give the events that were stored from them; nothing was "
+        "imported",
+        where=f"event {at}",
+        trajectory_id=trajectory_id,
+    )
