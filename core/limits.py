@@ -92,6 +92,9 @@ STAGED_EVENTS_MAX = 20_000
 #: Acts of people about one trajectory, and of each kind of the desk (views, prices): all of them
 #: are read to say what holds.
 ACTS_PER_TRAJECTORY_MAX = 5_000
+#: Trajectories in the tree of a parent and its sub-agents, and how deep it goes: one page.
+TREE_NODES_MAX = 500
+TREE_DEPTH_MAX = 32
 
 #: Open streams of pages that follow the log: each holds a connection and a future, nothing more.
 STREAMS_MAX = 256

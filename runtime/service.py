@@ -36,7 +36,10 @@ from core.limits import ACK_SECONDS_MAX, EVENTS_PER_APPEND_MAX, PAGE_ROWS_MAX, P
 from core.principal import Principal
 from core.record.difference import Difference
 from core.record.record import TrajectoryRecord
+from core.rules.prices import Derived, Table
+from runtime.pricing import derived, table_at
 from runtime.time_travel import RecordView, of_store
+from runtime.tree import Tree, tree_of
 from store.ports import (
     Ack,
     ActCommand,
@@ -371,6 +374,16 @@ class Runtime:
         """Prices that people stated and that hold; those shipped are in `core.rules.prices`."""
         return acts.prices(self._all_acts(who, kinds=("price", "retract")))
 
+    def price_table(self, who: Principal) -> Table:
+        """Shipped prices, and over them those that people stated."""
+        return table_at(self.store, who.tenant)
+
+    def derived_cost(self, who: Principal, trajectory_id: str) -> Derived | None:
+        """What the tokens of a trajectory's summary cost by the price table; None where no summary
+        has been made yet."""
+        summary = self.summary(who, trajectory_id)
+        return derived(summary, self.price_table(who)) if summary is not None else None
+
     def _all_acts(
         self,
         who: Principal,
@@ -620,6 +633,21 @@ class Runtime:
     def summary(self, who: Principal, trajectory_id: str) -> Mapping[str, object] | None:
         """The summary row of one trajectory, or None where none has been made yet."""
         return self.projections.summary(who.tenant, trajectory_id)
+
+    def children(
+        self, who: Principal, trajectory_id: str, *, limit: int = PAGE_ROWS_MAX
+    ) -> Sequence[Mapping[str, object]]:
+        """Summaries of trajectories that name this one as parent, by id; withdrawn ones too."""
+        return self.projections.children(who.tenant, (trajectory_id,), limit=limit)
+
+    def tree(self, who: Principal, trajectory_id: str) -> Tree:
+        """The tree of parent and sub-agents that a trajectory is in; NotFound."""
+        self.head(who, trajectory_id)
+        return tree_of(self.projections, who.tenant, trajectory_id)
+
+    def tags(self, who: Principal, *, limit: int = PAGE_ROWS_MAX) -> Sequence[tuple[str, int]]:
+        """Tags with how many listed trajectories have each, most used first."""
+        return self.projections.tags(who.tenant, limit=limit)
 
     def verify(
         self, who: Principal, trajectory_id: str, *, upto: int | None = None
