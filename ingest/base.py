@@ -20,6 +20,7 @@ from typing import Any, BinaryIO, Literal, Protocol
 from core.errors import ImportRefused
 from core.events.envelope import NewEvent
 from core.events.fields import Payload, Usage
+from ingest.redact import Tally
 
 Outcome = Literal["imported", "appended", "unchanged", "conflict", "refused", "skipped"]
 
@@ -386,6 +387,8 @@ class Report:
     """Last lines of a log format that are not taken yet: one unfinished, or a reply in parts."""
     waiting_bytes: int = 0
     """Bytes of the unfinished one."""
+    redacted: Tally = field(default_factory=Tally)
+    """What was hidden in the source so far, by rule."""
     elapsed_us: int = 0
 
     @property
@@ -434,6 +437,7 @@ class Report:
             "gaps": [gap.plain() for gap in found.gaps.values()],
             "notes": list(found.notes),
             "source": self.source,
+            "redacted": {"places": dict(self.redacted.places), "bytes": self.redacted.bytes},
             "waiting": {"lines": self.waiting_lines, "bytes": self.waiting_bytes},
             "elapsed_us": self.elapsed_us,
         }

@@ -17,9 +17,10 @@ from __future__ import annotations
 import copy
 import hashlib
 import threading
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from itertools import groupby
 from typing import BinaryIO
 
 import msgspec
@@ -28,7 +29,7 @@ from core.canonical import canonical, digest_text, sha256
 from core.errors import HeadMoved, ImportRefused, IntegrityConflict, NotFound
 from core.events.prepare import prepare
 from core.limits import IMPORT_VALUE_BYTES_MAX
-from ingest import document, lines
+from ingest import document, lines, redact
 from ingest.base import (
     BuiltEvent,
     Grown,
@@ -42,6 +43,7 @@ from ingest.base import (
     TrajectoryReport,
 )
 from ingest.build import SourceKey
+from ingest.redact import Rules, Tally
 from store.ports import Ack, AppendCommand, BlobStore, ImportSource, RecoveryStore, SourceSegment
 
 _RETRIES = 5
@@ -53,8 +55,6 @@ _RUNS_KEPT_MAX = 16
 #: Prefix of a state key: the digest of a companion file, or nothing where there was none.
 _COMPANION = "companion"
 
-#: (bytes of a segment) -> the bytes to keep and derive from, of the same length.
-Prepare = Callable[[bytes], bytes]
 #: Append one command; waits while the store is busy.
 Append = Callable[[AppendCommand], Ack]
 
@@ -117,6 +117,10 @@ class Reading:
     repaired: int = 0
     first: str = ""
     """Digest of the first line."""
+    marks: list[str] = field(default_factory=list)
+    """Rules each segment was read under (redact.Rules.mark)."""
+    tally: Tally = field(default_factory=Tally)
+    """What was redacted, by rule."""
     hash: hashlib._Hash = field(default_factory=hashlib.sha256)
 
     @property
@@ -125,8 +129,9 @@ class Reading:
         key = SourceKey(self.importer.name, self.importer.version, self.source_id)
         return key.trajectory_id
 
-    def feed(self, data: bytes, found: tuple[Line, ...], blob: str) -> tuple[Grown, ...]:
+    def feed(self, data: bytes, found: tuple[Line, ...], blob: str, mark: str) -> tuple[Grown, ...]:
         """Derive one segment."""
+        self.marks.append(mark)
         segment = LogSegment(len(self.segments), blob, len(data), self.position, found)
         grown = self.run.feed(segment)
         self.segments += (SourceSegment(blob, len(data), len(found)),)
@@ -198,7 +203,7 @@ class Logs:
     blobs: BlobStore
     tenant: str
     runs: Runs
-    prepare: Prepare
+    rules: Rules
     append: Append
 
     def take(self, source: LogSource, importer: LogImporter) -> None:
@@ -222,21 +227,35 @@ class Logs:
         """The source id: given, native, or made of where the source is."""
         if source.offset:
             return source.explicit or source.fallback
-        first = self._first(source)
         base = source.explicit or importer.native_id(source.read(0, 64 * 1024), source.where)
         if base is None:
             base = source.fallback
-            if source.upload and first:
+            first = self._first(source, self.rules) if source.upload else ""
+            if first:
                 base = f"{base}#{first[7:23]}"
         row = self._row(importer, base)
-        if row is None or not first or row.state.get("first") in ("", None, first):
+        if row is None or self._begins_as(source, row):
             return base
-        other = f"{base}#{first[7:23]}"
+        other = f"{base}#{self._first(source, self.rules)[7:23]}"
         return other if source.rotates or self._row(importer, other) is not None else base
 
-    def _first(self, source: LogSource) -> str:
+    def _first(self, source: LogSource, rules: Rules) -> str:
         line = lines.first_line(source.file, source.size)
-        return "" if line is None else digest_text(sha256(self.prepare(line)))
+        return "" if line is None else digest_text(sha256(redact.redact(line, rules)[0]))
+
+    def _begins_as(self, source: LogSource, row: ImportSource) -> bool:
+        """Whether the first line is the known one, or is not whole."""
+        mark = marks_of(row)[0]
+        then = self.rules.under(mark)
+        if then is not None and self._first(source, then) in ("", row.state["first"]):
+            return True
+        if then is not None and not then.own:
+            return False
+        line = lines.first_line(source.file, source.size)
+        kept = self.blobs.open(self.tenant, row.segments[0].blob)
+        with kept:
+            known = lines.first_line(kept, row.segments[0].length)
+        return line is None or known is None or redact.agrees(line, known, mark, self.rules)
 
     def _row(self, importer: LogImporter, source_id: str) -> ImportSource | None:
         return self.store.import_source(self.tenant, stored_id(importer, source_id))
@@ -295,7 +314,7 @@ class Logs:
                 data = source.companion(suffix)
                 state[key] = ""
                 if data is not None:
-                    data = self.prepare(data)
+                    data = redact.redact(data, self.rules)[0]
                     state[key] = self.blobs.put(self.tenant, data).digest
             digest = state.get(key, "")
             return self.blobs.read(self.tenant, digest) if digest else None
@@ -314,7 +333,7 @@ class Logs:
             piece = lines.next_piece(source.file, at, source.size)
             if not piece.data:
                 break
-            state.update(self.prepare(piece.data))
+            state.update(redact.redact(piece.data, self.rules)[0])
             at += len(piece.data)
         digest = "sha256:" + state.hexdigest()
         found = self.store.import_by_reading(self.tenant, importer.name, digest)
@@ -327,10 +346,11 @@ class Logs:
         self._compare(source, importer, row, raw)
         if reading is None:
             reading = self._begin(source, importer, row.state["source"], row)
+            reading.tally = tally_of(row)
             heads: dict[str, int] = {}
-            for part in row.segments:
+            for part, mark in zip(row.segments, marks_of(row), strict=True):
                 data = self.blobs.read(self.tenant, part.blob)
-                grown = reading.feed(data, reading.lines_of(data), part.blob)
+                grown = reading.feed(data, reading.lines_of(data), part.blob, mark)
                 self._complete(reading, grown, heads)
                 source.progress(reading.position, max(source.size, reading.position), 0)
             self._check(reading)
@@ -342,54 +362,44 @@ class Logs:
     ) -> None:
         """IntegrityConflict where the file no longer begins with what was kept."""
         at = 0
-        for index, part in enumerate(row.segments):
+        for index, (part, mark) in enumerate(zip(row.segments, marks_of(row), strict=True)):
             start, at = at, at + part.length
             if start >= source.size:
                 return
             if at <= source.offset:
                 continue
-            if start < source.offset:
-                self._compare_rest(source, importer, row, (index, start))
-                continue
-            data = source.read(start, part.length)
+            skip = max(0, source.offset - start)
+            data = source.read(start + skip, part.length - skip)
             if len(data) < part.length:
-                self._compare_start(source, importer, row, (index, start, data))
-                return
+                if not self._agrees_in_part(data, skip, part, mark):
+                    raise self._changed(source, importer, row, (index, start, skip, data))
+                continue
             found = sha256(data)
             if raw.get(index) == found:
                 continue
-            if digest_text(sha256(self.prepare(data))) != part.blob:
-                raise self._changed(source, importer, row, (index, start, data))
+            if not self._agrees(data, part, mark):
+                raise self._changed(source, importer, row, (index, start, 0, data))
             raw[index] = found
 
-    def _compare_rest(
-        self, source: LogSource, importer: LogImporter, row: ImportSource, at: tuple[int, int]
-    ) -> None:
-        """The end of a segment whose beginning the sender left out."""
-        index, start = at
-        part = row.segments[index]
-        kept = self.blobs.read(self.tenant, part.blob)
-        cut = source.offset - start
-        given = source.read(source.offset, part.length - cut)
-        if self.prepare(given) != kept[cut : cut + len(given)]:
-            raise self._changed(source, importer, row, (index, start, kept[:cut] + given))
+    def _agrees(self, data: bytes, part: SourceSegment, mark: str) -> bool:
+        """Whether these bytes of the file are what was kept of them."""
+        then = self.rules.under(mark)
+        if then is not None:
+            if digest_text(sha256(redact.redact(data, then)[0])) == part.blob:
+                return True
+            if not then.own:
+                return False
+        return redact.agrees(data, self.blobs.read(self.tenant, part.blob), mark, self.rules)
 
-    def _compare_start(
-        self,
-        source: LogSource,
-        importer: LogImporter,
-        row: ImportSource,
-        at: tuple[int, int, bytes],
-    ) -> None:
-        """The whole lines of a file that ends within a known segment."""
-        index, start, data = at
-        kept = self.blobs.read(self.tenant, row.segments[index].blob)
-        whole = data[: data.rfind(b"\n") + 1]
-        rest = data[len(whole) :]
-        if kept[: len(whole)] != self.prepare(whole) or (
-            not kept[len(whole) :].startswith(rest) and self.prepare(rest) == rest
-        ):
-            raise self._changed(source, importer, row, (index, start, data))
+    def _agrees_in_part(self, data: bytes, skip: int, part: SourceSegment, mark: str) -> bool:
+        """The same for bytes from `skip` on of a file that ends within the segment, or of one
+        whose sender left out what is before; a last line that is not whole is compared as it is."""
+        kept = self.blobs.read(self.tenant, part.blob)[skip:]
+        whole = data.rfind(b"\n") + 1 if len(data) < len(kept) else len(data)
+        rest = data[whole:]
+        return redact.agrees(data[:whole], kept[:whole], mark, self.rules) and (
+            kept[whole:].startswith(rest) or b"[redacted" in kept[whole : whole + len(rest) + 64]
+        )
 
     def _complete(self, reading: Reading, grown: tuple[Grown, ...], heads: dict[str, int]) -> None:
         """Append what a crash between two appends of one segment left out."""
@@ -447,7 +457,7 @@ class Logs:
             if not data:
                 break
             blob = digest_text(sha256(data))
-            grown = reading.feed(data, found, blob)
+            grown = reading.feed(data, found, blob, self.rules.mark)
             reading.raw[len(reading.segments) - 1] = sha256(raw)
             self._store(reading, grown, data)
             source.progress(reading.position, size, sum(reading.counts.values()))
@@ -461,7 +471,7 @@ class Logs:
     ) -> tuple[bytes, bytes, tuple[Line, ...], int]:
         """(bytes in the file, bytes to keep, lines, lines held back) of the next segment."""
         raw = piece.data
-        data = self.prepare(raw)
+        data, hidden = redact.redact(raw, self.rules)
         found = reading.lines_of(data)
         held = 0
         if found and (piece.more or source.at_work):
@@ -471,6 +481,8 @@ class Logs:
         if held:
             keep = found[len(found) - held].start if held < len(found) else 0
             raw, data, found = raw[:keep], data[:keep], found[: len(found) - held]
+            hidden = [one for one in hidden if one.end <= keep]
+        reading.tally.add(hidden)
         return raw, data, found, held
 
     def _store(self, reading: Reading, grown: tuple[Grown, ...], data: bytes) -> None:
@@ -520,7 +532,7 @@ class Logs:
             reading_digest="sha256:" + reading.hash.copy().hexdigest(),
             reading_length=reading.position,
             segments=reading.segments,
-            state=reading.state | {"source": reading.source_id, "first": reading.first},
+            state=reading.state | _remembered(reading),
         )
 
     # --- what went wrong, and the report -----------------------------------------------------
@@ -530,20 +542,25 @@ class Logs:
         source: LogSource,
         importer: LogImporter,
         row: ImportSource,
-        at: tuple[int, int, bytes],
+        at: tuple[int, int, int, bytes],
     ) -> IntegrityConflict:
-        """The conflict of a changed known range, after its incident was kept."""
-        index, start, data = at
+        """The conflict of a changed known range, after its incident was kept.
+
+        `at`: segment, its first byte, bytes of it that were not compared, and the bytes after.
+        """
+        index, start, skip, data = at
         kept = self.blobs.read(self.tenant, row.segments[index].blob)
-        offered = self.prepare(data)
+        marks = marks_of(row)
+        rules = self.rules.under(marks[index]) or self.rules
+        offered = kept[:skip] + redact.redact(data, rules)[0]
         differs = next(
             (at for at, (a, b) in enumerate(zip(kept, offered, strict=False)) if a != b),
             min(len(kept), len(offered)),
         )
         reading = self._begin(source, importer, row.state["source"], row)
-        for part in row.segments[:index]:
+        for part, mark in zip(row.segments[:index], marks, strict=False):
             before = self.blobs.read(self.tenant, part.blob)
-            reading.feed(before, reading.lines_of(before), part.blob)
+            reading.feed(before, reading.lines_of(before), part.blob, mark)
         line = reading.newlines + 1 + kept.count(b"\n", 0, differs)
         name = row.trajectory_id
         self._keep_incident(reading, kept, digest_text(sha256(offered)))
@@ -570,7 +587,7 @@ class Logs:
     def _keep_incident(self, reading: Reading, kept: bytes, offered: str) -> None:
         """Offer the store an event of the changed segment: its refusal keeps the incident."""
         blob = digest_text(sha256(kept))
-        for one in reading.feed(kept, reading.lines_of(kept), blob):
+        for one in reading.feed(kept, reading.lines_of(kept), blob, ""):
             for built in one.events[:1]:
                 changed = msgspec.structs.replace(
                     built.event,
@@ -601,6 +618,7 @@ class Logs:
         report.format = reading.run.layout or report.format
         report.lines_read, report.items = reading.newlines, reading.items
         report.findings = copy.deepcopy(reading.run.findings)
+        report.redacted = copy.deepcopy(reading.tally)
         if reading.repaired:
             report.findings.notes.append(
                 f"{reading.repaired:,} lines hold half of a surrogate pair, shown as U+FFFD; the "
@@ -644,6 +662,32 @@ class Logs:
 def stored_id(importer: LogImporter, source_id: str) -> str:
     """The key of the source row: another importer or version is another source."""
     return f"{importer.name}/{importer.version}:{source_id}"
+
+
+def marks_of(row: ImportSource) -> list[str]:
+    """The rules each segment was read under, as the row remembers them: `mark*count ...`."""
+    marks: list[str] = []
+    for run in row.state.get("rules", "").split():
+        mark, _, count = run.partition("*")
+        marks.extend([mark] * int(count))
+    return marks
+
+
+def tally_of(row: ImportSource) -> Tally:
+    """What was redacted in a source so far."""
+    known = msgspec.json.decode(row.state.get("redacted", "{}"), type=dict[str, int])
+    hidden = known.pop("", 0)
+    return Tally(Counter(known), hidden)
+
+
+def _remembered(reading: Reading) -> dict[str, str]:
+    """What the source row holds besides the segments."""
+    runs = [f"{mark}*{len(list(same))}" for mark, same in groupby(reading.marks)]
+    known = {"source": reading.source_id, "first": reading.first, "rules": " ".join(runs)}
+    if reading.tally.places:
+        counts = dict(sorted(reading.tally.places.items())) | {"": reading.tally.bytes}
+        known["redacted"] = msgspec.json.encode(counts).decode()
+    return known
 
 
 def _underivable(trajectory_id: str, at: int) -> IntegrityConflict:

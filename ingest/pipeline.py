@@ -18,7 +18,7 @@ import os
 import tempfile
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO, cast
 
@@ -52,6 +52,7 @@ from ingest.base import (
 )
 from ingest.logs import Logs, LogSource, Runs
 from ingest.native import NativeBundle
+from ingest.redact import Rules
 from store.ports import (
     Ack,
     AppendCommand,
@@ -204,6 +205,7 @@ class _Importing:
     tenant: str
     spool: Path | None
     runs: Runs
+    rules: Rules = field(default_factory=Rules)
 
     def run(
         self,
@@ -309,7 +311,7 @@ class _Importing:
             self.blobs,
             self.tenant,
             self.runs,
-            self._prepare_source,
+            self.rules,
             self._append_when_free,
         )
 
