@@ -14,7 +14,8 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from app.pages import reading
-from app.pages.place import Place
+from app.pages.place import TABS as TAB_NAMES
+from app.pages.place import Place, Tab
 from app.pages.tabs import TABS, Panel, evidence
 from app.pages.tabs.evidence import Verified
 from app.pages.tabs.reads import Reads
@@ -83,6 +84,7 @@ class BoundaryPage(Page):
     template: ClassVar[str] = "pages/boundary.html"
     parts: ClassVar[Mapping[str, str]] = {"view": "partials/_view.html"}
     section: ClassVar[str] = "Trajectories"
+    tabs: ClassVar[tuple[Tab, ...]] = TAB_NAMES
 
     place: Place
     head: Head

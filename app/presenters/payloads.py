@@ -101,7 +101,9 @@ class Block:
 
 
 @dataclass(slots=True)
-class _Rows:
+class Rows:
+    """Rows under way: what was not stated gets none, what is absent gets its reason."""
+
     rows: list[Row] = field(default_factory=list)
 
     def add(self, name: str, value: object, *, code: bool = False, title: str = "") -> None:
@@ -198,7 +200,7 @@ def blocks(event: Event, payload: object, read: Reader) -> tuple[Block, ...]:
 
 
 def _task(event: Event, p: TaskStarted, read: Reader) -> list[Block]:
-    rows = _Rows()
+    rows = Rows()
     rows.add("Standing", p.standing)
     rows.add("Agent", p.agent)
     rows.add("Source", p.source)
@@ -243,7 +245,7 @@ def _task(event: Event, p: TaskStarted, read: Reader) -> list[Block]:
 
 
 def _context(event: Event, p: ContextBuilt, read: Reader) -> list[Block]:
-    rows = _Rows()
+    rows = Rows()
     rows.add("Model", p.model, code=True)
     rows.add("Messages", f"{count(p.count)} in all, {count(p.kept)} kept from an earlier call")
     if p.base_invocation_id:
@@ -302,7 +304,7 @@ def _message(ref: MessageRef, read: Reader) -> Message:
     return Message(one_line(ref.role, 20), shown, size(ref.length), None, ref.blob)
 
 
-def usage_rows(rows: _Rows, usage: Usage | None) -> None:
+def usage_rows(rows: Rows, usage: Usage | None) -> None:
     """The four disjoint kinds of tokens, each stated or said not to be."""
     if usage is None:
         rows.absent("Tokens", "never", "not reported with this reply")
@@ -319,7 +321,7 @@ def usage_rows(rows: _Rows, usage: Usage | None) -> None:
 
 
 def _reply(event: Event, p: ModelReplied, read: Reader) -> list[Block]:
-    rows = _Rows()
+    rows = Rows()
     rows.add("Status", p.status)
     rows.add("Model", p.model, code=True)
     rows.add("Finish reason", p.finish_reason)
@@ -358,7 +360,7 @@ def _reply(event: Event, p: ModelReplied, read: Reader) -> list[Block]:
 
 
 def _intent(event: Event, p: ToolIntent, read: Reader) -> list[Block]:
-    rows = _Rows()
+    rows = Rows()
     rows.add("Tool", p.tool + (f", version {p.tool_version}" if p.tool_version else ""))
     rows.add("Kind", KINDS[p.kind])
     rows.add("Not shown by the source", p.claim)
@@ -397,7 +399,7 @@ def _arguments(arguments: object) -> list[Block]:
 
 
 def _result(event: Event, p: ToolResult, read: Reader) -> list[Block]:
-    rows = _Rows()
+    rows = Rows()
     settles = "settles" if p.status in SETTLING else "settles nothing"
     rows.add("Status", f"{p.status}, {settles}")
     rows.add("Basis", BASES[p.basis])
@@ -433,7 +435,7 @@ BASES = {
 def _workspace(change: WorkspaceChange | None) -> list[Block]:
     if change is None:
         return []
-    rows = _Rows()
+    rows = Rows()
     rows.add("Root before", change.base, code=True)
     rows.add("Root after", change.after, code=True)
     found = rows.block("Workspace")
@@ -464,7 +466,7 @@ def _workspace(change: WorkspaceChange | None) -> list[Block]:
 
 
 def _authorized(event: Event, p: Authorized, read: Reader) -> list[Block]:
-    rows = _Rows()
+    rows = Rows()
     rows.add("Decision", p.decision)
     rows.add("Policy", p.policy_version)
     rows.add("Basis", p.basis)
@@ -476,7 +478,7 @@ def _authorized(event: Event, p: Authorized, read: Reader) -> list[Block]:
 
 
 def _reserved(event: Event, p: BudgetReserved, read: Reader) -> list[Block]:
-    rows = _Rows()
+    rows = Rows()
     for bound in p.bounds:
         rows.add(f"At most, {one_line(bound.resource, 30)}", amount(bound.amount, bound.unit))
     rows.add("Settled by", p.settlement_owner)
@@ -485,7 +487,7 @@ def _reserved(event: Event, p: BudgetReserved, read: Reader) -> list[Block]:
 
 
 def _settled(event: Event, p: BudgetSettled, read: Reader) -> list[Block]:
-    rows = _Rows()
+    rows = Rows()
     for used in p.actual:
         over = ", above its bound" if used.overrun else ""
         rows.add(f"Used, {one_line(used.resource, 30)}", amount(used.amount, used.unit) + over)
@@ -502,7 +504,7 @@ def _settled(event: Event, p: BudgetSettled, read: Reader) -> list[Block]:
 
 
 def _control(event: Event, p: ControlChanged, read: Reader) -> list[Block]:
-    rows = _Rows()
+    rows = Rows()
     rows.add("State", f"{p.from_state} → {p.to_state}" if p.from_state else p.to_state)
     rows.add("The source's word", p.detail)
     rows.add("Asked for by", p.requested_by)
@@ -536,7 +538,7 @@ def _plan(event: Event, p: PlanChanged, read: Reader) -> list[Block]:
 
 
 def _requested(event: Event, p: ApprovalRequested, read: Reader) -> list[Block]:
-    rows = _Rows()
+    rows = Rows()
     rows.add("Approval", p.approval_id, code=True)
     rows.add("Held action", p.tool + (f", version {p.tool_version}" if p.tool_version else ""))
     rows.digest("Arguments", p.arguments_digest)
@@ -551,7 +553,7 @@ def _requested(event: Event, p: ApprovalRequested, read: Reader) -> list[Block]:
 
 
 def _resolved(event: Event, p: ApprovalResolved, read: Reader) -> list[Block]:
-    rows = _Rows()
+    rows = Rows()
     rows.add("Approval", p.approval_id, code=True)
     rows.add("Decision", p.decision + (", too late: the permit was out" if p.too_late else ""))
     rows.add("Reviewer", p.reviewer)
@@ -561,7 +563,7 @@ def _resolved(event: Event, p: ApprovalResolved, read: Reader) -> list[Block]:
 
 
 def _compacted(event: Event, p: Compacted, read: Reader) -> list[Block]:
-    rows = _Rows()
+    rows = Rows()
     rows.boundary("From", p.first_sequence)
     rows.boundary("To", p.last_sequence)
     rows.add("Replaces", plural(p.dropped, "message") if p.dropped is not None else None)
@@ -570,7 +572,7 @@ def _compacted(event: Event, p: Compacted, read: Reader) -> list[Block]:
 
 
 def _input(event: Event, p: RuntimeInput, read: Reader) -> list[Block]:
-    rows = _Rows()
+    rows = Rows()
     rows.add("Kind", p.kind)
     rows.add("Captured for replay", p.captured)
     found = text_block("Message", p.text, ansi=True) + rows.block()
@@ -580,7 +582,7 @@ def _input(event: Event, p: RuntimeInput, read: Reader) -> list[Block]:
 
 
 def _ownership(event: Event, p: OwnershipGranted, read: Reader) -> list[Block]:
-    rows = _Rows()
+    rows = Rows()
     rows.add("Generation", p.owner_epoch)
     rows.add("Worker", p.worker, code=True)
     rows.add("Cause", p.cause.replace("_", " "))
@@ -589,7 +591,7 @@ def _ownership(event: Event, p: OwnershipGranted, read: Reader) -> list[Block]:
 
 
 def _checkpoint(event: Event, p: Checkpoint, read: Reader) -> list[Block]:
-    rows = _Rows()
+    rows = Rows()
     rows.add("Checkpoint", f"{p.generation}.{p.checkpoint_seq}")
     rows.boundary("Covers", p.covers)
     rows.digest("Manifest", p.manifest)
@@ -599,7 +601,7 @@ def _checkpoint(event: Event, p: Checkpoint, read: Reader) -> list[Block]:
 
 
 def _resumed(event: Event, p: Resumed, read: Reader) -> list[Block]:
-    rows = _Rows()
+    rows = Rows()
     rows.add("From checkpoint", p.base_checkpoint)
     rows.boundary("Continues from", p.target)
     rows.boundary("Abandoned from", p.abandoned_from)
@@ -614,7 +616,7 @@ def _resumed(event: Event, p: Resumed, read: Reader) -> list[Block]:
 
 
 def _forked(event: Event, p: Forked, read: Reader) -> list[Block]:
-    rows = _Rows()
+    rows = Rows()
     rows.add("Parent", p.parent, code=True)
     rows.add("At boundary", p.boundary)
     rows.digest("Chain there", p.chain)
@@ -626,7 +628,7 @@ def _forked(event: Event, p: Forked, read: Reader) -> list[Block]:
 
 
 def _unparsed(event: Event, p: Unparsed, read: Reader) -> list[Block]:
-    rows = _Rows()
+    rows = Rows()
     rows.add("Where", p.where)
     rows.add("Why", p.why)
     return rows.block("Kept and not read")
@@ -657,7 +659,7 @@ SHOW: dict[type[Any], Callable[[Event, Any, Reader], list[Block]]] = {
 
 def envelope(event: Event) -> tuple[Row, ...]:
     """The envelope: what the producer stated, then what the store set."""
-    rows = _Rows()
+    rows = Rows()
     rows.add("Event id", event.event_id, code=True)
     rows.add("Type", f"{event.type} version {event.schema_version}")
     if event.occurred_at is None:

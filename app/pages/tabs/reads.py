@@ -9,6 +9,7 @@ from app.pages import reading
 from app.pages.place import Place
 from app.presenters.state import Graded
 from app.presenters.timeline import Item
+from core.events.envelope import Event
 from core.principal import Principal
 from core.record.record import TrajectoryRecord
 from runtime.service import Runtime
@@ -38,6 +39,12 @@ class Reads:
     def at_head(self) -> bool:
         """Whether the boundary is the newest one."""
         return self.place.seq == self.head.sequence_number
+
+    def event(self) -> Event:
+        """The event at the boundary, which is not 0."""
+        here = self.place.seq
+        near = next((i.event for i in self.items if i.event.sequence_number == here), None)
+        return near or self.runtime.event(self.who, self.place.trajectory_id, here)
 
     def record_at(self, boundary: int) -> TrajectoryRecord:
         """The record at another boundary of the same trajectory."""
