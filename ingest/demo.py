@@ -25,6 +25,8 @@ from ingest.pipeline import import_path
 from store.ports import AppendCommand, BlobStore, ClaimCommand, CreateCommand, RecoveryStore
 
 DATA = Path(__file__).resolve().parent / "demo_data"
+#: Endings of the committed trajectories.
+_TRAJECTORIES = (".json", ".traj", ".jsonl")
 GENERATED_ID = "demo-nightly-build"
 GENERATED_EVENTS = 100_000
 #: The imagined day ends so long before it is written, the copy's so much earlier.
@@ -66,6 +68,11 @@ class Seeded:
         return (*self.imported, self.copied, self.generated)
 
 
+def committed() -> tuple[Path, ...]:
+    """The trajectories that come with the program, of every format."""
+    return tuple(sorted(path for path in DATA.iterdir() if path.suffix in _TRAJECTORIES))
+
+
 def seed(
     store: RecoveryStore,
     blobs: BlobStore,
@@ -77,7 +84,7 @@ def seed(
     """Import the committed files and generate the long trajectory; what is there is left alone."""
     imported: list[str] = []
     fresh = False
-    for path in sorted(DATA.glob("*.traj.json")):
+    for path in committed():
         for report in import_path(store, blobs, tenant, path, as_name=f"demo/{path.name}"):
             if not report.ok:
                 raise ImportRefused(f"{path.name}: {report.refused[0].why}")

@@ -7,9 +7,13 @@ from typing import TypeGuard
 from ingest.base import Importer, LogImporter, Sniff
 from ingest.mini_swe_agent import MiniSweAgent
 from ingest.native import NativeBundle
+from ingest.swe_agent import SweAgent
 
 #: Foreign formats, in the order they are asked; one line per format.
-IMPORTERS: tuple[Importer, ...] = (MiniSweAgent(),)
+IMPORTERS: tuple[Importer, ...] = (
+    MiniSweAgent(),
+    SweAgent(),
+)
 #: Formats that are a growing file of JSON lines; one line per format.
 LOG_IMPORTERS: tuple[LogImporter, ...] = ()
 #: Our own export comes in by the install door, not as foreign events.

@@ -20,6 +20,7 @@ from ingest.demo import DATA
 #: Example files of each importer; a new importer adds its row.
 EXAMPLES: dict[str, tuple[Path, ...]] = {
     "mini-swe-agent": tuple(sorted(DATA.glob("*.traj.json"))),
+    "swe-agent": tuple(sorted(DATA.glob("*.traj"))),
 }
 CASES = [
     pytest.param(importer, path, id=f"{importer.name}-{path.name}")
