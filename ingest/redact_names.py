@@ -10,6 +10,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from ingest.redact_strings import Strings
+
 Hit = tuple[str, int, int]
 
 _NUMBER, _BEARER = 60, 61
@@ -18,6 +20,7 @@ RULE, BEARER_RULE = "named-secret", "authorization"
 
 VALUE_BYTES_MIN = 6
 VALUE_BYTES_MAX = 8192
+LONG_VALUE_BYTES = 200
 _NAME_BYTES_MAX = 48
 
 #: The last word of a name, on lower-cased bytes; each begins with plain bytes, to be quick.
@@ -58,7 +61,6 @@ _STAND_IN = re.compile(
     rb"|x{3,}.{0,80}|\*+.{0,80}|\.{2,}.{0,20}|.{0,12}\.\.\..{0,12}|.{0,12}\*{3,}.{0,12})\Z"
 )
 _IDENTIFIER = re.compile(rb"[A-Za-z_][A-Za-z_]*(?:\.[A-Za-z_][A-Za-z_0-9]*)+\Z")
-_STRINGS = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"?')
 _WORD = bytes(
     code if 48 <= code < 58 or 65 <= code < 91 or 97 <= code < 123 or code in b"_-" else 32
     for code in range(256)
@@ -70,10 +72,18 @@ def find(data: bytes, newest: int) -> Iterator[Hit]:
     if newest < _NUMBER:
         return
     low = data.lower()
+    strings = Strings(data)
     for anchor in _ANCHORS:
+        skip = 0
         for match in anchor.finditer(low):
-            span = _under_name(data, low, *match.span())
-            if span is not None:
+            if match.start() < skip:
+                continue
+            span = _under_name(data, strings, *match.span())
+            if span is None:
+                # A long value that is none holds no further names, or this could take for ever.
+                skip = _long_value_end(data, match.end())
+            else:
+                skip = span[1]
                 yield RULE, *span
     if newest < _BEARER:
         return
@@ -84,7 +94,7 @@ def find(data: bytes, newest: int) -> Iterator[Hit]:
             yield BEARER_RULE, start, end
 
 
-def _under_name(data: bytes, low: bytes, start: int, end: int) -> tuple[int, int] | None:
+def _under_name(data: bytes, strings: Strings, start: int, end: int) -> tuple[int, int] | None:
     after = _AFTER.match(data, end)
     if after is None:
         return None
@@ -98,9 +108,19 @@ def _under_name(data: bytes, low: bytes, start: int, end: int) -> tuple[int, int
         if close is not None and close.endswith(b'"'):
             return None  # a number, an object, null
         return _bare(data, at, name, after["sep"], strength)
-    if opened == b'"' and close != b'"' and not _opens_a_string(data, after.start("open")):
-        return None  # the end of the string that the name stands in
+    if opened == b'"' and close != b'"':
+        string = strings.around(after.start("open"))
+        if string is not None and string[0] != after.start("open"):
+            return None  # the end of the string that the name stands in
     return _quoted(data, at, opened, strength)
+
+
+def _long_value_end(data: bytes, end: int) -> int:
+    """Where the value behind a name ends, if it is a long one without spaces; else 0."""
+    if data[end : end + 1] not in (b"=", b":"):
+        return 0
+    value = _BARE.match(data, end + 1)
+    return value.end() if value is not None and value.end() - end > LONG_VALUE_BYTES else 0
 
 
 def _name(data: bytes, start: int, end: int) -> bytes:
@@ -197,16 +217,3 @@ def _stand_in(value: bytes) -> bool:
     if value.startswith((b"<", b"$", b"{", b"%", b"[redac")):
         return True
     return _STAND_IN.match(value[:128]) is not None
-
-
-def _opens_a_string(data: bytes, quote: int) -> bool:
-    """Whether the quote at `quote` opens a string of its line, read as JSON."""
-    begin = data.rfind(b"\n", 0, quote) + 1
-    at = begin
-    while (match := _STRINGS.search(data, at)) is not None:
-        if match.start() >= quote:
-            return match.start() == quote
-        if match.end() > quote:
-            return False
-        at = match.end()
-    return True

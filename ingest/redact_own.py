@@ -20,6 +20,7 @@ from pathlib import Path
 
 from core.canonical import canonical
 from core.errors import ImportRefused, InvalidInput
+from ingest.redact_strings import Strings
 
 FILE = "redaction.toml"
 RULES_MAX = 50
@@ -28,7 +29,6 @@ PATTERN_CHARS_MAX = 300
 STEPS_MAX = 4096
 _NAME = re.compile(r"[a-z0-9]([a-z0-9-]{0,38}[a-z0-9])?")
 _REPEAT = re.compile(r"\{(\d{1,6})(?:(,)(\d{0,6}))?\}")
-_STRINGS = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"?')
 
 Hit = tuple[str, int, int]
 
@@ -44,45 +44,57 @@ class OwnRule:
     def find(self, data: bytes) -> Iterator[Hit]:
         """Its matches, line by line. ImportRefused where one cannot be hidden in place."""
         compiled = _compiled(self)
+        strings = Strings(data)
         start = 0
         while start < len(data):
             end = data.find(b"\n", start)
             end = len(data) if end < 0 else end
-            line = data[start:end]
-            for match in compiled.finditer(line):
+            for match in compiled.finditer(data[start:end]):
                 if match.end() > match.start():
-                    self._check(line, *match.span(), start)
-                    yield self.name, start + match.start(), start + match.end()
+                    first, last = start + match.start(), start + match.end()
+                    self._check(data, (start, end), strings, (first, last))
+                    yield self.name, first, last
             start = end + 1
 
-    def _check(self, line: bytes, start: int, end: int, offset: int) -> None:
-        for string in _STRINGS.finditer(line):
-            if string.end() <= start:
-                continue
-            if string.start() < start and end < string.end():
-                if _splits_an_escape(line[string.start() : end + 1], start - string.start()):
-                    break
+    def _check(
+        self, data: bytes, line: tuple[int, int], strings: Strings, found: tuple[int, int]
+    ) -> None:
+        """ImportRefused unless the range lies within one string, or its line is none of JSON."""
+        start, end = found
+        string = strings.around(start)
+        if string is None:
+            if data.find(b'"', *line) < 0 and not data[line[0] : line[1]].strip().isdigit():
                 return
-            break
-        else:
-            if b'"' not in line:
-                return  # no line of JSON
+        elif (
+            string[0] < start and end < string[1] and not _splits_an_escape(data, string[0], found)
+        ):
+            return
         raise ImportRefused(
             f"the rule {self.name!r} of {FILE} finds bytes that are no text of their own (a "
-            "number, or part of the JSON around a text), and hiding them would break the file: "
-            "make the rule narrower",
-            where=f"byte {offset + start}",
-            offset=offset + start,
+            "number, half of an escape, or part of the JSON around a text), and hiding them would "
+            "break the file: make the rule narrower",
+            where=f"byte {start}",
+            offset=start,
             reason="redaction",
         )
 
 
-def _splits_an_escape(text: bytes, start: int) -> bool:
-    r"""Whether a range of a string begins or ends inside `\n`, `\"` or `\u0041`."""
-    end = len(text) - 1
-    for escape in re.finditer(rb"\\(?:u[0-9a-fA-F]{0,4}|.)", text, re.DOTALL):
-        for edge in (start, end):
-            if escape.start() < edge < escape.end():
+def _splits_an_escape(data: bytes, string: int, found: tuple[int, int]) -> bool:
+    r"""Whether a range of the string begins or ends inside `\n`, `\"`, `\u0041` or a character."""
+    for edge in found:
+        if data[edge] & 0xC0 == 0x80:
+            return True
+        slashes = edge
+        while slashes > string and data[slashes - 1] == 0x5C:
+            slashes -= 1
+        if (edge - slashes) % 2:
+            return True
+        escape = data.rfind(b"\\u", max(string, edge - 5), edge)
+        if escape >= 0:
+            before = escape
+            while before > string and data[before - 1] == 0x5C:
+                before -= 1
+            if (escape - before) % 2 == 0:
                 return True
     return False
 

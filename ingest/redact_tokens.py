@@ -157,7 +157,7 @@ _STAND_INS = frozenset(
     (b"password", b"passwd", b"pass", b"pwd", b"pw", b"secret", b"token", b"xxx", b"xxxx", b"***")
 )
 
-NEWEST = max(rule.number for rule in (*TOKENS, *PLACES))
+NEWEST = max(*(one.number for one in TOKENS), *(one.number for one in PLACES))
 
 
 def find(data: bytes, newest: int) -> Iterator[Hit]:
