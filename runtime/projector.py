@@ -29,10 +29,12 @@ from core import acts
 from core.acts import Act
 from core.errors import NotFound, StoreStopped, StrandlineError
 from core.events.control import TERMINAL
+from core.events.envelope import Standing
 from core.limits import ACTS_PER_TRAJECTORY_MAX, SNAPSHOT_EVENTS
 from core.record.archive import CorruptSegment, Segments
 from core.record.record import TrajectoryRecord
 from core.record.reduce import Fold
+from core.rules.grades import grade
 from core.rules.prices import Table
 from runtime.pricing import derived, packed, table_at
 from runtime.time_travel import SegmentLost, TimeTravel, of_store
@@ -314,9 +316,33 @@ def summary_of(record: TrajectoryRecord, head: Head, about: acts.Standing, table
         "superseded_by": superseded_by(about),
         "hidden": about.withdrawn is not None or about.superseded is not None,
         "as_of_act": about.last,
+        "models": "\n".join(("", *record.calls.models, ""))
+        if len(record.calls.models) > 1
+        else None,
+        "errors": record.operations.by_outcome.get("failed", 0)
+        + record.calls.by_status.get("error", 0)
+        + record.unparsed
+        + (state == "FAILED"),
+        **graded(record, head.standing),
     }
     summary["cost_derived_nano_usd"] = derived(summary, table).nano_usd
     return summary
+
+
+def graded(record: TrajectoryRecord, standing: Standing) -> Summary:
+    """How many unsettled operations are unknown and in doubt, by the log alone; None where old
+    ones, which only the archive holds, would have to be graded too."""
+    operations = record.operations
+    if standing in ("imported", "replica"):
+        return {"unknown": operations.unsettled, "in_doubt": 0}
+    if operations.spilled_unsettled:
+        return {"unknown": None, "in_doubt": None}
+    words = [
+        grade(operation, record, standing=standing, at_head=False).word
+        for operation in operations.open.values()
+        if operation.unsettled
+    ]
+    return {"unknown": words.count("unknown"), "in_doubt": words.count("in_doubt")}
 
 
 def superseded_by(about: acts.Standing) -> str | None:

@@ -535,7 +535,9 @@ class Projections(Protocol):
 
         `after` is the (value, id) of the last row seen; unrecorded values sort below all others.
         Filters: `<column>` (equal; a list: any of; None: never recorded), `<column>__ge`, `__le`,
-        `__gt`, `__lt`, `__ne`, `text` (in title or id), and `tag` (one, or any of a list).
+        `__gt`, `__lt`, `__ne`, `text` (in title or id), `tag` (one, or any of a list), `terms`
+        (of core.query, but `text` and `tool`, which are the index's), `ids` and `not_ids` (some
+        thousand).
         InvalidInput for another name. Withdrawn and superseded trajectories are left out, unless a
         filter names `hidden`, `withdrawn` or `superseded_by`; `hidden=(0, 1)` lists all.
         """
@@ -572,6 +574,11 @@ class Projections(Protocol):
         ...
 
     def summary(self, tenant: str, trajectory_id: str) -> dict[str, object] | None: ...
-    def count_summaries(self, tenant: str, filters: Mapping[str, object]) -> int: ...
+    def count_summaries(
+        self, tenant: str, filters: Mapping[str, object], *, most: int | None = None
+    ) -> int:
+        """How many rows the filters let through; counting ends at `most`."""
+        ...
+
     def drop(self) -> None: ...
     def close(self) -> None: ...

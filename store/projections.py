@@ -16,11 +16,14 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, cast
 
+import msgspec
+
 from core.errors import InvalidInput, StoreStopped
-from store import sqlite_driver
+from core.query import Term
+from store import listing, sqlite_driver
 from store.sqlite_driver import Connection
 
-LAYOUT = "4"
+LAYOUT = "5"
 
 #: Columns of a summary, with their kind. `NULL` is: never recorded.
 SUMMARY: dict[str, str] = {
@@ -59,6 +62,16 @@ SUMMARY: dict[str, str] = {
     "superseded_by": "TEXT",
     "hidden": "INTEGER",
     "as_of_act": "INTEGER",
+    "models": "TEXT",
+    "errors": "INTEGER",
+    "unknown": "INTEGER",
+    "in_doubt": "INTEGER",
+}
+#: Columns that follow from others of the row.
+COMPUTED: dict[str, str] = {
+    "tokens": "input_tokens + output_tokens + cache_read_tokens + cache_write_tokens",
+    "cost": "coalesce(cost_nano_usd, cost_derived_nano_usd)",
+    "duration_us": "ended_at - started_at",
 }
 #: A list leaves out what is hidden (withdrawn or superseded) unless a filter names one of these.
 _ASKS_FOR_HIDDEN = frozenset({"hidden", "withdrawn", "superseded_by"})
@@ -68,11 +81,25 @@ SORTS: dict[str, str] = {
     "updated": "updated_at",
     "started": "started_at",
     "ended": "ended_at",
-    "cost": "cost_nano_usd",
 }
-_INDEXED = ("updated_at", "started_at", "title", "events", "unsettled", "cost_nano_usd", "status")
+#: Every order a list is offered in by a count or a time; of a million rows none is sorted.
+_INDEXED = (
+    "updated_at",
+    "started_at",
+    "title",
+    "step",
+    "events",
+    "unsettled",
+    "cost",
+    "tokens",
+    "input_tokens",
+    "output_tokens",
+    "duration_us",
+)
+#: Few values, and mostly asked for newest first.
+_INDEXED_BY_TIME = ("status", "source")
 _OPERATORS = {"": "=", "ge": ">=", "le": "<=", "gt": ">", "lt": "<", "ne": "IS NOT"}
-_COLUMNS = ("trajectory_id", *SUMMARY)
+_COLUMNS = ("trajectory_id", *SUMMARY, *COMPUTED)
 _TOKEN_COLUMNS = ("input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens")
 
 _TABLES = (
@@ -86,10 +113,16 @@ _TABLES = (
     "CREATE UNIQUE INDEX segments_by_digest ON segments (tenant, digest)",
     "CREATE TABLE summaries (tenant TEXT NOT NULL, trajectory_id TEXT NOT NULL, "
     + ", ".join(f"{name} {kind}" for name, kind in SUMMARY.items())
+    + ", "
+    + ", ".join(f"{name} INTEGER AS ({what}) VIRTUAL" for name, what in COMPUTED.items())
     + ", PRIMARY KEY (tenant, trajectory_id)) STRICT",
     *(
         f"CREATE INDEX summaries_by_{name} ON summaries (tenant, {name}, trajectory_id)"
         for name in _INDEXED
+    ),
+    *(
+        f"CREATE INDEX summaries_by_{name} ON summaries (tenant, {name}, updated_at, trajectory_id)"
+        for name in _INDEXED_BY_TIME
     ),
     *(
         f"CREATE INDEX summaries_by_{name} ON summaries (tenant, {name}, trajectory_id) "
@@ -189,11 +222,11 @@ class SqliteProjections:
         values = {**summary, "as_of_sequence": sequence_number}
         for name in ("withdrawn", "hidden", "notes", "as_of_act"):
             values[name] = values.get(name) or 0
-        marks = ", ".join("?" * (len(_COLUMNS) + 1))
+        marks = ", ".join("?" * (len(SUMMARY) + 2))
         tags = str(values.get("tags") or "").split()
         # An older reading never replaces a newer one: two projectors may run one after the other.
         self._change(
-            f"INSERT INTO summaries (tenant, {', '.join(_COLUMNS)}) VALUES ({marks}) "
+            f"INSERT INTO summaries (tenant, trajectory_id, {', '.join(SUMMARY)}) VALUES ({marks}) "
             "ON CONFLICT (tenant, trajectory_id) DO UPDATE SET "
             + ", ".join(f"{name} = excluded.{name}" for name in SUMMARY)
             + " WHERE excluded.as_of_sequence >= summaries.as_of_sequence"
@@ -249,18 +282,19 @@ class SqliteProjections:
         any of a list).
         """
         column = _column(SORTS.get(sort, sort))
-        where, values = _conditions(tenant, filters)
-        if after is not None:
-            condition, more = _beyond(column, after, descending)
-            where.append(condition)
-            values.extend(more)
         order = "DESC" if descending else "ASC"
         by = f"{column} {order}, " if column != "trajectory_id" else ""
-        found = self._read(
-            f"SELECT {', '.join(_COLUMNS)} FROM summaries WHERE {' AND '.join(where)} "
-            f"ORDER BY {by}trajectory_id {order} LIMIT ?",
-            (*values, limit),
-        )
+        found: list[Any] = []
+        for condition, more in _beyond(column, after, descending):
+            where, values = _conditions(tenant, filters)
+            found += self._read(
+                f"SELECT {', '.join(_COLUMNS)} FROM summaries "
+                f"WHERE {' AND '.join((*where, condition))} "
+                f"ORDER BY {by}trajectory_id {order} LIMIT ?",
+                (*values, *more, limit - len(found)),
+            )
+            if len(found) >= limit:
+                break
         return [dict(zip(_COLUMNS, row, strict=True)) for row in found]
 
     def children(
@@ -301,11 +335,13 @@ class SqliteProjections:
         )
         return dict(zip(_COLUMNS, found[0], strict=True)) if found else None
 
-    def count_summaries(self, tenant: str, filters: Mapping[str, object]) -> int:
+    def count_summaries(
+        self, tenant: str, filters: Mapping[str, object], *, most: int | None = None
+    ) -> int:
         where, values = _conditions(tenant, filters or {"hidden": 0})
-        found = self._read(
-            f"SELECT count(*) FROM summaries WHERE {' AND '.join(where)}", tuple(values)
-        )
+        query = f"SELECT 1 FROM summaries WHERE {' AND '.join(where)} LIMIT ?"
+        values.append(-1 if most is None else most)
+        found = self._read(f"SELECT count(*) FROM ({query})", tuple(values))
         return int(found[0][0]) if found else 0
 
     # --- the file --------------------------------------------------------------------------------
@@ -471,10 +507,23 @@ def _column(name: str) -> str:
 def _conditions(tenant: str, filters: Mapping[str, object]) -> tuple[list[str], list[object]]:
     where, values = ["tenant = ?"], [tenant]
     bound: list[object] = list(values)
-    if not any(key.partition("__")[0] in _ASKS_FOR_HIDDEN for key in filters):
+    terms = cast(Sequence[Term], filters.get("terms", ()))
+    asked = any(key.partition("__")[0] in _ASKS_FOR_HIDDEN for key in filters)
+    if not asked and not any(term.key == "withdrawn" for term in terms):
         # `+` keeps this from choosing the index, whose order no list has.
         where.append("+hidden = 0")
     for key, value in filters.items():
+        if key == "terms":
+            for term in terms:
+                condition, more = listing.condition(tenant, term)
+                where.append(condition)
+                bound.extend(more)
+            continue
+        if key in ("ids", "not_ids"):
+            no = "" if key == "ids" else "NOT "
+            where.append(f"trajectory_id {no}IN (SELECT value FROM json_each(?))")
+            bound.append(msgspec.json.encode(list(cast(Iterable[str], value))).decode())
+            continue
         if key == "tag":
             tags = [value] if isinstance(value, str) else list(cast(Iterable[object], value))
             where.append(
@@ -504,19 +553,23 @@ def _conditions(tenant: str, filters: Mapping[str, object]) -> tuple[list[str], 
 
 
 def _beyond(
-    column: str, after: tuple[object, str], descending: bool
-) -> tuple[str, tuple[object, ...]]:
-    """Rows after (value, id) in the order of the list; NULL is the smallest value."""
+    column: str, after: tuple[object, str] | None, descending: bool
+) -> list[tuple[str, tuple[object, ...]]]:
+    """Conditions of the rows after (value, id), one after the other; NULL is the smallest value.
+
+    Each is one range of the index: with `OR` a deep page would be looked for from the first.
+    """
+    if after is None:
+        return [("1", ())]
     value, trajectory_id = _plain(after[0]), after[1]
     sign = "<" if descending else ">"
     if column == "trajectory_id":
-        return f"trajectory_id {sign} ?", (trajectory_id,)
+        return [(f"trajectory_id {sign} ?", (trajectory_id,))]
     if value is None:
-        same = f"({column} IS NULL AND trajectory_id {sign} ?)"
-        return (same if descending else f"({same} OR {column} IS NOT NULL)"), (trajectory_id,)
-    beyond = f"({column} {sign} ? OR ({column} = ? AND trajectory_id {sign} ?)"
-    nulls = f" OR {column} IS NULL)" if descending else ")"
-    return beyond + nulls, (value, value, trajectory_id)
+        same = (f"{column} IS NULL AND trajectory_id {sign} ?", (trajectory_id,))
+        return [same] if descending else [same, (f"{column} IS NOT NULL", ())]
+    beyond = (f"({column}, trajectory_id) {sign} (?, ?)", (value, trajectory_id))
+    return [beyond, (f"{column} IS NULL", ())] if descending else [beyond]
 
 
 def _plain(value: object) -> object:

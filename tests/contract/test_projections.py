@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from core.errors import InvalidInput
-from store.projections import SUMMARY
+from store.projections import COMPUTED, SUMMARY
 from tests.contract.worlds import TENANT, SqliteWorld, together
 
 
@@ -129,7 +129,7 @@ def test_an_unknown_column_is_refused(world: SqliteWorld, key: str) -> None:
 
 def test_every_summary_column_is_one_of_the_agreed(world: SqliteWorld) -> None:
     world.projections.put_summary(TENANT, "t", 1, dict.fromkeys(SUMMARY))
-    assert set(world.projections.summary(TENANT, "t")) == {"trajectory_id", *SUMMARY}
+    assert set(world.projections.summary(TENANT, "t")) == {"trajectory_id", *SUMMARY, *COMPUTED}
 
 
 # --- a cache may be lost -------------------------------------------------------------------------
