@@ -171,6 +171,33 @@ def api_import_job(job: str) -> str:
     return f"/v1/imports/{quote(job)}"
 
 
+def api_acts(trajectory_id: str | None = None, **query: object) -> str:
+    """Acts about a trajectory, or all of them."""
+    if trajectory_id is None:
+        return _query("/v1/acts", query)
+    return _query(f"{api_trajectory(trajectory_id)}/acts", query)
+
+
+def api_tree(trajectory_id: str) -> str:
+    """Parent and sub-agents of a trajectory."""
+    return f"{api_trajectory(trajectory_id)}/tree"
+
+
+def api_prices() -> str:
+    """The price table."""
+    return "/v1/prices"
+
+
+def prices(**query: object) -> str:
+    """The price table that derived costs come from, to look at and to change."""
+    return _query("/settings/prices", query)
+
+
+def prices_retract() -> str:
+    """Take back a price that was stated."""
+    return "/settings/prices/retract"
+
+
 def api_audit() -> str:
     """Check every stored invariant, streamed."""
     return "/v1/audit"

@@ -19,13 +19,14 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import Scope
 
 from app import auth, complaints, docs_pages, errors, openapi, wiring
-from app.api import blobs, events, history, imports, service, trajectories
+from app.api import acts, blobs, events, history, imports, service, trajectories
 from app.api.append import DirectAppend
 from app.guards import Guard
 from app.jobs import ImportJobs
 from app.pages import ROUTERS
 from app.paths import STATIC
 from app.settings import Settings
+from app.tails import Tails
 from core.errors import StrandlineError
 from core.ids import tenant
 from store.files import refusal_of
@@ -36,6 +37,7 @@ _LOG = structlog.get_logger("server")
 
 API_ROUTERS = (
     trajectories.router,
+    acts.router,
     events.router,
     history.router,
     blobs.router,
@@ -65,12 +67,14 @@ def create_app(
         if opened is None:
             opened = await asyncio.to_thread(wiring.open_parts, settings)
         jobs = ImportJobs(opened.import_upload, opened.clock)
-        app.state.parts, app.state.jobs = opened, jobs
+        tails = Tails(opened.runtime.subscribe)
+        app.state.parts, app.state.jobs, app.state.tails = opened, jobs, tails
         watch = asyncio.create_task(_watch(opened, stop))
         try:
             yield
         finally:
             watch.cancel()
+            tails.end()
             await asyncio.to_thread(jobs.close)
             await asyncio.to_thread(opened.close)
 

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import dataclasses
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from app import wire
 from app.cursors import cursor, key_of
+from core.acts import ActKind
 from core.canonical import digest_text
-from core.limits import EVENTS_PAGE_MAX
+from core.limits import EVENTS_PAGE_MAX, PAGE_ROWS_MAX
 from core.principal import Principal
+from core.rules import price_list
 from core.rules.completeness import completeness
 from runtime.service import Runtime
 from store.ports import Finding, Head
@@ -59,6 +62,89 @@ def trajectory(runtime: Runtime, who: Principal, trajectory_id: str) -> Wire:
         "summary": dict(summary) if summary is not None else None,
         "sources": [wire.import_source(item) for item in runtime.sources(who, trajectory_id)],
         "source": _source(runtime, who, head),
+    }
+
+
+def acts(
+    runtime: Runtime,
+    who: Principal,
+    *,
+    kinds: tuple[ActKind, ...],
+    trajectory_id: str | None,
+    after: int,
+    limit: int,
+) -> Wire:
+    """Acts numbered above `after`, in order, and where to go on."""
+    found = runtime.acts(
+        who, kinds=kinds, trajectory_id=trajectory_id, after=after, limit=limit + 1
+    )
+    shown = found[:limit]
+    last = shown[-1].number if shown else after
+    return {
+        "acts": [wire.act(one) for one in shown],
+        "next_after": last if len(found) > limit else None,
+        "source": wire.acts_source(last),
+    }
+
+
+def acts_of(
+    runtime: Runtime,
+    who: Principal,
+    trajectory_id: str,
+    *,
+    kinds: tuple[ActKind, ...] = (),
+    after: int = 0,
+    limit: int = PAGE_ROWS_MAX,
+) -> Wire:
+    """Acts about one trajectory, and what they add up to now."""
+    now = runtime.standing_of(who, trajectory_id)
+    page = acts(runtime, who, kinds=kinds, trajectory_id=trajectory_id, after=after, limit=limit)
+    return {**page, "now": wire.acted(now)}
+
+
+def tree(runtime: Runtime, who: Principal, trajectory_id: str) -> Wire:
+    """The tree that a trajectory is in, each node with its summary and its roll-up."""
+    found = runtime.tree(who, trajectory_id)
+    complete = max((_sequence(one.summary) for one in found.nodes), default=0)
+    return {
+        "here": found.here,
+        "nodes": [
+            {
+                "trajectory_id": one.trajectory_id,
+                "depth": one.depth,
+                "parent_id": one.summary["parent_id"],
+                "parent_operation": one.summary["parent_operation"],
+                "children": one.children,
+                "summary": dict(one.summary),
+                "rolled": dataclasses.asdict(one.rolled),
+            }
+            for one in found.nodes
+        ],
+        "missing_parent": found.missing_parent,
+        "cut": sorted(found.cut),
+        "source": {
+            "kind": "projection",
+            "complete_to": complete,
+            "text": "projection; each node is complete to the as_of_sequence of its summary",
+        },
+    }
+
+
+def _sequence(summary: Mapping[str, object]) -> int:
+    value = summary.get("as_of_sequence")
+    return value if isinstance(value, int) else 0
+
+
+def prices(runtime: Runtime, who: Principal) -> Wire:
+    """The price table, shipped rows and stated ones, and the newest act about it."""
+    table = runtime.price_table(who)
+    last = runtime.last_price_act(who)
+    return {
+        "prices": [wire.plain(row) for row in table.rows],
+        "digest": table.digest,
+        "checked": price_list.CHECKED,
+        "last_act": last,
+        "source": wire.acts_source(last),
     }
 
 

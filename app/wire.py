@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 import orjson
 
+from core.acts import Act, Standing
 from core.canonical import digest_text
 from core.events.envelope import BlobRef, Event
 from core.rules.completeness import Completeness
@@ -124,6 +125,41 @@ def event(value: Event) -> dict[str, object]:
 def ledger_row(value: LedgerRow) -> dict[str, object]:
     """Wire form of a ledger row."""
     return {key: item for key, item in msgspec.structs.asdict(value).items() if key != "tenant"}
+
+
+def act(value: Act) -> dict[str, object]:
+    """Wire form of an act; absent fields are null."""
+    return {
+        "number": value.number,
+        "kind": value.kind,
+        "trajectory_id": value.trajectory_id,
+        "boundary": value.boundary,
+        "body": plain(value.body),
+        "actor": value.actor,
+        "reason": value.reason,
+        "recorded_at": value.recorded_at,
+        "request_id": value.request_id,
+    }
+
+
+def acted(value: Standing) -> dict[str, object]:
+    """Wire form of what the acts about one trajectory add up to."""
+    return {
+        "notes": [act(one) for one in value.notes],
+        "tags": value.tags,
+        "withdrawn": act(value.withdrawn) if value.withdrawn is not None else None,
+        "superseded": act(value.superseded) if value.superseded is not None else None,
+        "last_act": value.last,
+    }
+
+
+def acts_source(complete_to: int) -> dict[str, object]:
+    """`source` of acts, by the number of the last one."""
+    return {
+        "kind": "acts",
+        "complete_to": complete_to,
+        "text": f"what people did beside the logs, complete to act {complete_to:,}",
+    }
 
 
 def finding(value: Finding) -> dict[str, object]:

@@ -37,7 +37,7 @@ from core.principal import Principal
 from core.record.difference import Difference
 from core.record.record import TrajectoryRecord
 from core.rules.prices import Derived, Table
-from runtime.pricing import derived, table_at
+from runtime.pricing import PRICE_KINDS, derived, table_at
 from runtime.time_travel import RecordView, of_store
 from runtime.tree import Tree, tree_of
 from store.ports import (
@@ -372,11 +372,16 @@ class Runtime:
 
     def prices(self, who: Principal) -> tuple[Act, ...]:
         """Prices that people stated and that hold; those shipped are in `core.rules.prices`."""
-        return acts.prices(self._all_acts(who, kinds=("price", "retract")))
+        return acts.prices(self._all_acts(who, kinds=PRICE_KINDS))
 
     def price_table(self, who: Principal) -> Table:
         """Shipped prices, and over them those that people stated."""
         return table_at(self.store, who.tenant)
+
+    def last_price_act(self, who: Principal) -> int:
+        """Number of the newest act about prices, 0 for none: what `expected_last` of one is."""
+        found = self._all_acts(who, kinds=PRICE_KINDS)
+        return max((act.number for act in found if act.trajectory_id is None), default=0)
 
     def derived_cost(self, who: Principal, trajectory_id: str) -> Derived | None:
         """What the tokens of a trajectory's summary cost by the price table; None where no summary

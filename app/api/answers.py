@@ -9,6 +9,8 @@ import orjson
 from fastapi import Response
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
+from core.acts import ActKind
+
 JSONL = "application/jsonl"
 
 
@@ -21,10 +23,12 @@ class Answer(BaseModel):
 class Source(Answer):
     """What an answer was read from."""
 
-    kind: Literal["authoritative", "imported", "replica", "projection", "ledger"] = Field(
+    kind: Literal["authoritative", "imported", "replica", "projection", "ledger", "acts"] = Field(
         description="only an authoritative prefix proves that what is not in it did not happen"
     )
-    complete_to: int = Field(description="boundary the answer is complete to; of a ledger its row")
+    complete_to: int = Field(
+        description="boundary the answer is complete to; of a ledger or acts its row"
+    )
     text: str = Field(description="the same as a sentence")
 
 
@@ -130,6 +134,71 @@ class LedgerAnswer(Answer):
 
     rows: list[dict[str, JsonValue]]
     next_after: int | None
+    source: Source
+
+
+class Act(Answer):
+    """What a person did beside the log; it is never changed, and undone by a further one."""
+
+    number: int = Field(description="order of all acts, from 1")
+    kind: ActKind
+    trajectory_id: str | None
+    boundary: int | None
+    body: dict[str, JsonValue]
+    actor: str
+    reason: str | None
+    recorded_at: int
+    request_id: str
+
+
+class ActAnswer(Answer):
+    """An act, as durable as an event."""
+
+    outcome: Literal["ok"]
+    act: Act
+
+
+class ActsAnswer(Answer):
+    """Acts in their order."""
+
+    acts: list[Act]
+    next_after: int | None = Field(description="give it as `after` for the next part; null: none")
+    source: Source
+
+
+class Acted(Answer):
+    """What the acts about one trajectory add up to now."""
+
+    notes: list[Act] = Field(description="those not retracted")
+    tags: list[str]
+    withdrawn: Act | None
+    superseded: Act | None
+    last_act: int = Field(description="number of the newest act about it, 0: none")
+
+
+class TrajectoryActsAnswer(ActsAnswer):
+    """Acts about one trajectory."""
+
+    now: Acted
+
+
+class TreeAnswer(Answer):
+    """A trajectory with its parent and sub-agents, each node before those below it."""
+
+    here: str
+    nodes: list[dict[str, JsonValue]]
+    missing_parent: str | None = Field(description="named by the root and not stored")
+    cut: list[Literal["cycle", "depth", "nodes"]] = Field(description="why it is not whole")
+    source: Source
+
+
+class PricesAnswer(Answer):
+    """Prices in nano-USD for a million tokens; those without an act came with the program."""
+
+    prices: list[dict[str, JsonValue]]
+    digest: str = Field(description="names this table; summaries say by which they were priced")
+    checked: str = Field(description="month in which the shipped prices were looked up")
+    last_act: int = Field(description="newest act about prices, 0: none; `expected_last` of one")
     source: Source
 
 

@@ -64,6 +64,40 @@ class ClaimBody(Strict):
     )
 
 
+class _AnyAct(Strict):
+    """What every act has."""
+
+    request_id: str = Field(pattern=ID_PATTERN, description="the same one repeats this request")
+    body: dict[str, JsonValue] = Field(
+        default_factory=dict, description="what it says; its fields depend on the kind"
+    )
+    reason: str | None = Field(
+        default=None, max_length=1000, description="why; withdraw and reinstate need one"
+    )
+    expected_last: int | None = Field(
+        default=None,
+        ge=0,
+        le=INTEGER_MAX,
+        description="number of the newest act about the same that the caller saw (0: none); "
+        "refused as head_moved if another has come since",
+    )
+
+
+class ActBody(_AnyAct):
+    """An act about a trajectory."""
+
+    kind: Literal["note", "tag", "untag", "withdraw", "reinstate", "supersede", "retract"]
+    boundary: int | None = Field(
+        default=None, ge=0, le=INTEGER_MAX, description="of a note: the boundary it is about"
+    )
+
+
+class DeskActBody(_AnyAct):
+    """An act about no trajectory."""
+
+    kind: Literal["view", "drop_view", "price", "retract"]
+
+
 class Incoming(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One event of an append body."""
 
