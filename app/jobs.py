@@ -15,7 +15,7 @@ import queue
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
@@ -56,7 +56,17 @@ class ImportFile:
     read_bytes: int = 0
     events: int = 0
     source: str | None = None
-    """What the file is to be remembered as, where the caller says (a path on its machine)."""
+    """What the file is to be remembered as, where the caller says."""
+    path_there: str | None = None
+    """Where it lies on its sender's machine."""
+    offset: int = 0
+    """Bytes that its sender left out, because they are known here."""
+    following: bool = False
+    """Its sender follows it while it grows."""
+    at_work: bool = True
+    """Then: what may still be added to waits."""
+    beside: Mapping[str, bytes] = field(default_factory=dict)
+    """Small files beside it, by how their names end."""
     report: Report | None = None
     """The importer's report, once done."""
     error: StrandlineError | None = None

@@ -7,7 +7,7 @@ import queue
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib import metadata
 from pathlib import Path
 from typing import BinaryIO, cast
@@ -19,6 +19,8 @@ from core.instants import Instant
 from core.principal import Principal
 from ingest import native, pipeline
 from ingest.base import Report
+from ingest.files import OpenedFile
+from ingest.logs import Runs
 from runtime.indexer import Indexer
 from runtime.projector import Projector
 from runtime.service import Runtime
@@ -48,6 +50,8 @@ class Parts:
     indexer: Indexer | None
     """None where the store is open for reading only: it writes the index."""
     version: str
+    runs: Runs = field(default_factory=Runs)
+    """What was derived of growing sources, for their next reading."""
 
     @property
     def folder(self) -> Path:
@@ -78,8 +82,13 @@ class Parts:
                 file.name,
                 stream,
                 identity=file.source,
+                path=file.path_there,
+                following=pipeline.Following(file.source, file.at_work) if file.following else None,
+                offset=file.offset,
+                beside=file.beside.get,
                 progress=progress,
                 spool=self.uploads,
+                runs=self.runs,
             )
         self._project(who, report)
         return report
@@ -107,9 +116,26 @@ class Parts:
             as_name=as_name,
             progress=progress,
             spool=self.uploads,
+            runs=self.runs,
         ):
             self._project(who, report)
             yield report
+
+    def import_opened(
+        self, who: Principal, opened: OpenedFile, how: pipeline.Following
+    ) -> Report:
+        """Take in what is new of a file that is followed."""
+        report = pipeline.import_opened(
+            self.opened.store,
+            self.opened.blobs,
+            who.tenant,
+            opened,
+            how,
+            runs=self.runs,
+            spool=self.uploads,
+        )
+        self._project(who, report)
+        return report
 
     def export_chunks(self, who: Principal, trajectory_id: str) -> Iterator[bytes]:
         """The native export as it is made; raises what ends it early."""

@@ -69,6 +69,8 @@ class Refusal:
     """0-based byte."""
     around: str | None = None
     """The bytes around it, printable; what is not printable is escaped."""
+    reason: str | None = None
+    """A word for programs, where there is one."""
 
     @classmethod
     def of(cls, error: ImportRefused) -> Refusal:
@@ -81,6 +83,7 @@ class Refusal:
             column=_whole(data.get("column")),
             offset=_whole(data.get("offset")),
             around=str(data["around"]) if data.get("around") is not None else None,
+            reason=str(data["reason"]) if data.get("reason") is not None else None,
         )
 
     def plain(self) -> dict[str, object]:
@@ -90,6 +93,7 @@ class Refusal:
             "column": self.column,
             "offset": self.offset,
             "around": self.around,
+            "reason": self.reason,
         }
         return {"where": self.where, "why": self.why} | {
             key: value for key, value in rest.items() if value is not None
@@ -387,6 +391,10 @@ class Report:
     """Last lines of a log format that are not taken yet: one unfinished, or a reply in parts."""
     waiting_bytes: int = 0
     """Bytes of the unfinished one."""
+    known_bytes: int | None = None
+    """Bytes of a log format that are taken in by now; None: another format, read whole."""
+    segments: int = 0
+    """Kept originals of a log format."""
     redacted: Tally = field(default_factory=Tally)
     """What was hidden in the source so far, by rule."""
     elapsed_us: int = 0
@@ -439,5 +447,7 @@ class Report:
             "source": self.source,
             "redacted": {"places": dict(self.redacted.places), "bytes": self.redacted.bytes},
             "waiting": {"lines": self.waiting_lines, "bytes": self.waiting_bytes},
+            "known_bytes": self.known_bytes,
+            "segments": self.segments,
             "elapsed_us": self.elapsed_us,
         }

@@ -18,7 +18,7 @@ import errno
 import hashlib
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import BinaryIO
 
@@ -38,6 +38,10 @@ _KINDS = (
     (stat.S_ISCHR, "a character device"),
     (stat.S_ISBLK, "a block device"),
 )
+
+
+#: (resolved path, its stat) -> whether to open a file.
+Wanted = Callable[[str, os.stat_result], bool]
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,10 +96,12 @@ def show(name: str | bytes) -> str:
     )
 
 
-def walk(path: str | os.PathLike[str]) -> Iterator[OpenedFile | Skipped]:
+def walk(
+    path: str | os.PathLike[str], wanted: Wanted | None = None
+) -> Iterator[OpenedFile | Skipped]:
     """The file at `path`, or every file in the folder and below it, in name order.
 
-    Raises ImportRefused for a path that does not exist or cannot be opened.
+    Only files for which `wanted` says so are opened; without it, all. Raises ImportRefused for a path that does not exist or cannot be opened.
     """
     named = os.fspath(path)
     try:
@@ -106,7 +112,7 @@ def walk(path: str | os.PathLike[str]) -> Iterator[OpenedFile | Skipped]:
     identity = show(os.path.realpath(named))
     if stat.S_ISDIR(found.st_mode):
         try:
-            yield from _Folder().walk(descriptor, show(named).rstrip("/"), identity, 0)
+            yield from _Folder(wanted).walk(descriptor, show(named).rstrip("/"), identity, 0)
         finally:
             os.close(descriptor)
         return
@@ -114,6 +120,9 @@ def walk(path: str | os.PathLike[str]) -> Iterator[OpenedFile | Skipped]:
     if why is not None:
         os.close(descriptor)
         raise ImportRefused(f"{show(named)} is {why}, not a regular file")
+    if wanted is not None and not wanted(identity, found):
+        os.close(descriptor)
+        return
     yield OpenedFile(
         show(named), identity, os.fdopen(descriptor, "rb"), found, False, os.path.realpath(named)
     )
@@ -122,7 +131,8 @@ def walk(path: str | os.PathLike[str]) -> Iterator[OpenedFile | Skipped]:
 class _Folder:
     """One walk, with its count of entries."""
 
-    def __init__(self) -> None:
+    def __init__(self, wanted: Wanted | None) -> None:
+        self._wanted = wanted
         self._left = IMPORT_FILES_MAX
         self._full = False
 
@@ -157,6 +167,9 @@ class _Folder:
             why = None if stat.S_ISDIR(seen.st_mode) else _not_regular(seen)
             if why is not None:
                 yield Skipped(shown, f"it is {why}")
+                return
+            folder_next = stat.S_ISDIR(seen.st_mode)
+            if not folder_next and self._wanted is not None and not self._wanted(identity, seen):
                 return
             descriptor = os.open(entry, _OPEN | os.O_NOFOLLOW, dir_fd=folder)
         except OSError as error:

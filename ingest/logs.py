@@ -49,6 +49,8 @@ from store.ports import Ack, AppendCommand, BlobStore, ImportSource, RecoverySto
 _RETRIES = 5
 #: Bad lines a report names; the rest is counted.
 _BAD_LINES_NAMED = 50
+#: Last segments that are compared where only the ends of the known range are.
+_EDGE_SEGMENTS = 2
 #: Runs kept in memory between readings, so that a growing source is not derived again each time.
 _RUNS_KEPT_MAX = 16
 
@@ -83,6 +85,11 @@ class LogSource:
     """The writer is at work: lines that may still be added to wait."""
     offset: int = 0
     """Bytes that `file` leaves out; the sender has compared them with what it sent before."""
+    edges: bool = False
+    """Compare only the ends of the known range, where a run of it is at hand; the caller compares
+    all of it now and then."""
+    before: dict[str, int] | None = None
+    """Events of each trajectory before this reading."""
 
     def read(self, start: int, length: int) -> bytes:
         """Bytes of the source; fewer where it ends."""
@@ -212,7 +219,7 @@ class Logs:
         Raises ImportRefused, IntegrityConflict.
         """
         source_id = self._identify(source, importer)
-        source.report.source = source_id
+        source.report.source, source.report.known_bytes = source_id, 0
         for _ in range(_RETRIES):
             try:
                 self._take(source, importer, source_id)
@@ -278,13 +285,14 @@ class Logs:
             if row is None
             else self._continue(source, importer, row)
         )
-        before = dict(reading.counts)
+        if source.before is None:
+            source.before = dict(reading.counts)
         short = source.size < reading.position
         try:
             if not short:
                 self._grow(source, reading)
         finally:
-            self._tell(source, reading, before)
+            self._tell(source, reading, source.before)
         notes = source.report.findings.notes
         if short:
             notes.append(
@@ -343,7 +351,8 @@ class Logs:
         """The run where the row says, after the known range was compared."""
         reading = self.runs.take(self.tenant, row)
         raw = reading.raw if reading is not None else {}
-        self._compare(source, importer, row, raw)
+        edges = source.edges and reading is not None
+        self._compare(source, importer, row, raw, edges=edges)
         if reading is None:
             reading = self._begin(source, importer, row.state["source"], row)
             reading.tally = tally_of(row)
@@ -355,10 +364,17 @@ class Logs:
                 source.progress(reading.position, max(source.size, reading.position), 0)
             self._check(reading)
         reading.raw = raw
+        source.report.source = reading.source_id
         return reading
 
     def _compare(
-        self, source: LogSource, importer: LogImporter, row: ImportSource, raw: dict[int, bytes]
+        self,
+        source: LogSource,
+        importer: LogImporter,
+        row: ImportSource,
+        raw: dict[int, bytes],
+        *,
+        edges: bool,
     ) -> None:
         """IntegrityConflict where the file no longer begins with what was kept."""
         at = 0
@@ -366,7 +382,7 @@ class Logs:
             start, at = at, at + part.length
             if start >= source.size:
                 return
-            if at <= source.offset:
+            if at <= source.offset or (edges and 0 < index < len(row.segments) - _EDGE_SEGMENTS):
                 continue
             skip = max(0, source.offset - start)
             data = source.read(start + skip, part.length - skip)
@@ -624,7 +640,8 @@ class Logs:
                 f"{reading.repaired:,} lines hold half of a surrogate pair, shown as U+FFFD; the "
                 "kept original holds it"
             )
-        report.refused.extend(reading.bad)
+        report.known_bytes, report.segments = reading.position, len(reading.segments)
+        report.refused[:] = reading.bad
         if reading.bad_count > len(reading.bad):
             more = reading.bad_count - len(reading.bad)
             report.refused.append(
@@ -666,8 +683,10 @@ def stored_id(importer: LogImporter, source_id: str) -> str:
 
 def marks_of(row: ImportSource) -> list[str]:
     """The rules each segment was read under, as the row remembers them: `mark*count ...`."""
+    if "rules" not in row.state:
+        return ["0"] * len(row.segments)  # read before there were rules
     marks: list[str] = []
-    for run in row.state.get("rules", "").split():
+    for run in row.state["rules"].split():
         mark, _, count = run.partition("*")
         marks.extend([mark] * int(count))
     return marks
@@ -682,10 +701,16 @@ def tally_of(row: ImportSource) -> Tally:
 
 def _remembered(reading: Reading) -> dict[str, str]:
     """What the source row holds besides the segments."""
-    runs = [f"{mark}*{len(list(same))}" for mark, same in groupby(reading.marks)]
-    known = {"source": reading.source_id, "first": reading.first, "rules": " ".join(runs)}
-    if reading.tally.places:
-        counts = dict(sorted(reading.tally.places.items())) | {"": reading.tally.bytes}
+    named = {"source": reading.source_id, "first": reading.first}
+    return named | redaction_state(reading.marks, reading.tally)
+
+
+def redaction_state(marks: list[str], tally: Tally) -> dict[str, str]:
+    """What a source row remembers of redaction: `rules` of each segment, and how often by rule."""
+    runs = [f"{mark}*{len(list(same))}" for mark, same in groupby(marks)]
+    known = {"rules": " ".join(runs)}
+    if tally.places:
+        counts = dict(sorted(tally.places.items())) | {"": tally.bytes}
         known["redacted"] = msgspec.json.encode(counts).decode()
     return known
 

@@ -14,11 +14,12 @@ INVARIANTS
 from __future__ import annotations
 
 import errno
+import io
 import os
 import tempfile
 import time
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, cast
 
@@ -36,12 +37,13 @@ from core.errors import (
 from core.events.envelope import NewEvent
 from core.events.prepare import Prepared, prepare
 from core.limits import IMPORT_BYTES_MAX, IMPORT_VALUE_BYTES_MAX, MIB
-from ingest import document, files, registry
+from ingest import document, files, redact, redact_own, registry
 from ingest.base import (
     Built,
     Findings,
     Importer,
     Kept,
+    LogImporter,
     Parsed,
     Progress,
     Refusal,
@@ -50,9 +52,9 @@ from ingest.base import (
     TrajectoryReport,
     no_progress,
 )
-from ingest.logs import Logs, LogSource, Runs
+from ingest.logs import Logs, LogSource, Runs, marks_of, redaction_state, stored_id
 from ingest.native import NativeBundle
-from ingest.redact import Rules
+from ingest.redact import NO_RULES, Rules
 from store.ports import (
     Ack,
     AppendCommand,
@@ -84,14 +86,17 @@ def import_path(
     progress: Progress = no_progress,
     spool: Path | None = None,
     runs: Runs | None = None,
+    hide: bool = True,
 ) -> Iterator[Report]:
     """Import a file, or every file in a folder; one report per file, as each is done.
 
     `as_name` replaces the path as the identity of the source: another name, another trajectory.
     `spool` is the folder for private copies (default: `tmp` of the data folder). `runs` keeps what
-    was derived of growing sources for their next reading.
+    was derived of growing sources for their next reading. `hide`: secrets are redacted, by the
+    built-in rules and those of the data folder. Raises InvalidInput where the latter cannot be
+    read.
     """
-    importing = _Importing(store, blobs, tenant, spool or _spool_of(store), runs or Runs())
+    importing = _importing(store, blobs, tenant, spool, runs, hide=hide)
     try:
         for found in files.walk(path):
             if isinstance(found, files.Skipped):
@@ -111,6 +116,22 @@ def import_path(
         yield report
 
 
+def import_opened(
+    store: RecoveryStore,
+    blobs: BlobStore,
+    tenant: str,
+    opened: files.OpenedFile,
+    how: Following,
+    *,
+    runs: Runs,
+    spool: Path | None = None,
+) -> Report:
+    """Take in what is new of a file that is followed; the caller closes it."""
+    importing = _importing(store, blobs, tenant, spool, runs, hide=how.hide)
+    named = Named(opened.name, how.source, opened.identity)
+    return importing.run(named, opened.file, opened=opened, progress=no_progress, following=how)
+
+
 def import_stream(
     store: RecoveryStore,
     blobs: BlobStore,
@@ -120,17 +141,23 @@ def import_stream(
     *,
     identity: str | None = None,
     path: str | None = None,
+    following: Following | None = None,
+    offset: int = 0,
+    beside: Beside | None = None,
     progress: Progress = no_progress,
     spool: Path | None = None,
     runs: Runs | None = None,
+    hide: bool = True,
 ) -> Report:
     """Import one upload, copied to a private file first; `name` is what its sender calls it.
 
     Two uploads of one name with different tasks are two trajectories. `identity` is the source id
     a sender gives; `path` is where the file lies with its sender: the same as if it had been
-    imported by that path here.
+    imported by that path here, `beside` what lies beside it there. `following` is set where the
+    sender follows the file; the stream may then leave out its first `offset` bytes, which are
+    known here and which the sender compared with what it had sent of them.
     """
-    importing = _Importing(store, blobs, tenant, spool or _spool_of(store), runs or Runs())
+    importing = _importing(store, blobs, tenant, spool, runs, hide=hide)
     shown = files.show(name)
     with tempfile.TemporaryFile(dir=importing.spool) as private:
         try:
@@ -140,13 +167,33 @@ def import_stream(
             report.refused.append(Refusal.of(error))
             return report
         named = Named(shown, identity, path)
-        return importing.run(named, private, opened=None, progress=progress)
+        return importing.run(
+            named,
+            private,
+            opened=None,
+            progress=progress,
+            following=following,
+            offset=offset,
+            beside=beside,
+        )
 
 
-def _spool_of(store: RecoveryStore) -> Path | None:
+def _importing(
+    store: RecoveryStore,
+    blobs: BlobStore,
+    tenant: str,
+    spool: Path | None,
+    runs: Runs | None,
+    *,
+    hide: bool,
+) -> _Importing:
     where = Path(store.facts().path)
-    folder = (where if where.is_dir() else where.parent) / "tmp"
-    return folder if folder.is_dir() else None
+    folder = where if where.is_dir() else where.parent
+    rules = Rules(own=redact_own.load(folder)) if hide else NO_RULES
+    copies = spool or folder / "tmp"
+    return _Importing(
+        store, blobs, tenant, copies if copies.is_dir() else None, runs or Runs(), rules
+    )
 
 
 def _copy(stream: BinaryIO, private: BinaryIO, progress: Progress) -> None:
@@ -163,6 +210,23 @@ def _copy(stream: BinaryIO, private: BinaryIO, progress: Progress) -> None:
         private.write(chunk)
         progress(total, 0, 0)
     private.flush()
+
+
+Beside = Callable[[str], bytes | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Following:
+    """How a file that is followed is read this time."""
+
+    source: str | None = None
+    """Source id it goes by already; None: as for any import."""
+    at_work: bool = True
+    """Its writer may be at work: what may still be added to waits."""
+    edges: bool = False
+    """Compare only the ends of what is known."""
+    hide: bool = True
+    """Secrets are redacted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,11 +253,27 @@ class _Job:
     opened: files.OpenedFile | None
     """The file that was named, where it is not a private copy."""
     progress: Progress
+    following: Following | None = None
+    offset: int = 0
+    beside: Beside | None = None
 
     def refuse_if_changed(self, digest: str) -> None:
         """ImportRefused if the named file is no longer what was read."""
         if self.opened is not None:
             files.refuse_if_changed(self.opened, digest)
+
+
+@dataclass(frozen=True, slots=True)
+class _Reading:
+    """A whole document as it was read."""
+
+    raw: bytes
+    raw_digest: str
+    """Of the file; never stored."""
+    digest: str
+    """Of what is left after redaction."""
+    parsed: Parsed
+    hidden: list[redact.Found]
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,7 +285,7 @@ class _Importing:
     tenant: str
     spool: Path | None
     runs: Runs
-    rules: Rules = field(default_factory=Rules)
+    rules: Rules
 
     def run(
         self,
@@ -214,6 +294,9 @@ class _Importing:
         *,
         opened: files.OpenedFile | None,
         progress: Progress,
+        following: Following | None = None,
+        offset: int = 0,
+        beside: Beside | None = None,
     ) -> Report:
         """Everything for one source."""
         began = time.monotonic_ns()
@@ -222,7 +305,8 @@ class _Importing:
         try:
             size = file.seek(0, os.SEEK_END)
             report.bytes_read = size
-            self._run(_Job(report, file, size, named, opened, progress))
+            job = _Job(report, file, size, named, opened, progress, following, offset, beside)
+            self._run(job)
         except ImportRefused as error:
             report.refused.append(Refusal.of(error))
             if not report.trajectories:
@@ -248,7 +332,7 @@ class _Importing:
         return report
 
     def _run(self, job: _Job) -> None:
-        found = self._recognise(job)
+        found = self._recognise(job) if not job.offset else self._known_log(job)
         if isinstance(found, NativeBundle):
             self._install(job, found)
             return
@@ -259,15 +343,16 @@ class _Importing:
 
     def _run_document(self, job: _Job, found: Importer) -> None:
         report = job.report
-        digest = files.digest_of(job.file)
-        parsed = found.parse(Source(report.path, job.file, job.size))
+        reading = self._read_document(job, found)
+        parsed = reading.parsed
         report.format, report.lines_read, report.items = parsed.layout, parsed.lines, parsed.items
+        report.redacted.add(reading.hidden)
         job.progress(job.size, job.size, 0)
         named = job.named
         source_id = named.explicit or named.path or f"upload:{named.name}#{parsed.discriminator}"
         for _ in range(_RETRIES):
             try:
-                self._import(job, found, parsed, source_id, digest)
+                self._import(job, found, reading, source_id)
                 return
             except HeadMoved:
                 continue  # Another import of the same source was first: look again.
@@ -305,6 +390,20 @@ class _Importing:
 
     # --- log formats -------------------------------------------------------------------------
 
+    def _known_log(self, job: _Job) -> LogImporter:
+        """The importer of a source whose first bytes were left out."""
+        source_id = job.named.explicit or ""
+        for importer in registry.LOG_IMPORTERS:
+            if self.store.import_source(self.tenant, stored_id(importer, source_id)) is not None:
+                job.report.format = importer.title
+                job.report.format_why = "it is known by its name"
+                return importer
+        raise ImportRefused(
+            f"the bytes below {job.offset} of this source are not stored here; send it whole",
+            where="byte 0",
+            reason="offset",
+        )
+
     def _logs(self) -> Logs:
         return Logs(
             self.store,
@@ -316,17 +415,22 @@ class _Importing:
         )
 
     def _log_source(self, job: _Job) -> LogSource:
-        named = job.named
+        named, following = job.named, job.following
+        beside = job.opened.beside if job.opened is not None else job.beside
         return LogSource(
             report=job.report,
             file=job.file,
-            size=job.size,
+            size=job.offset + job.size,
             explicit=named.explicit,
             fallback=named.path or f"upload:{named.name}",
             upload=named.path is None,
             where=named.path or named.name,
-            companion=job.opened.beside if job.opened is not None else _nothing_beside,
+            companion=beside if beside is not None else _nothing_beside,
             progress=job.progress,
+            rotates=following is not None,
+            at_work=following is not None and following.at_work,
+            edges=following is not None and following.edges,
+            offset=job.offset,
         )
 
     def _prepare_source(self, data: bytes) -> bytes:
@@ -335,35 +439,59 @@ class _Importing:
 
     # --- foreign formats ---------------------------------------------------------------------
 
-    def _import(
-        self, job: _Job, importer: Importer, parsed: Parsed, source_id: str, digest: str
-    ) -> None:
-        known = self.store.import_by_reading(self.tenant, importer.name, digest)
+    def _read_document(self, job: _Job, importer: Importer) -> _Reading:
+        """A whole document, without its secrets."""
+        raw = document.read_whole(job.file, job.size, "the file")
+        data, hidden = redact.redact(raw, self.rules)
+        parsed = importer.parse(Source(job.report.path, io.BytesIO(data), len(data)))
+        return _Reading(raw, digest_text(sha256(raw)), digest_text(sha256(data)), parsed, hidden)
+
+    def _import(self, job: _Job, importer: Importer, reading: _Reading, source_id: str) -> None:
+        parsed = reading.parsed
+        known = self.store.import_by_reading(self.tenant, importer.name, reading.digest)
         if known is None or known.version != importer.version:
             known = self.store.import_source(
                 self.tenant, _stored_id(importer.name, importer.version, source_id)
             )
         key_id = _given_id(known) if known is not None else source_id
         kept = self._kept(known)
+        if known is not None and any(mark != self.rules.mark for mark in marks_of(known)):
+            data = redact.as_known(
+                reading.raw, self.rules, marks_of(known), [part.data for part in kept]
+            )
+            parsed = importer.parse(Source(job.report.path, io.BytesIO(data), len(data)))
         try:
             built = parsed.build(key_id, kept)
         except IntegrityConflict as error:
             assert known is not None
             self._keep_incident(job.report, parsed, key_id, known)
-            raise error
+            raise self._explained(error, known) from error
         job.report.findings = built.findings
-        job.refuse_if_changed(digest)
-        source = self._source(job, built, known, key_id=key_id, digest=digest)
+        job.refuse_if_changed(reading.raw_digest)
+        source = self._source(job, built, known, key_id=key_id, reading=reading)
         trajectory = self._commit(job, built, source, known)
+        job.report.source = key_id
         job.report.trajectories[:] = [trajectory]
         job.report.outcome = trajectory.outcome
 
+    def _explained(self, error: IntegrityConflict, known: ImportSource) -> IntegrityConflict:
+        """The conflict, with the own rules as its likely cause where they are no longer there."""
+        if all(self.rules.under(mark) is not None for mark in marks_of(known)):
+            return error
+        return IntegrityConflict(
+            f"{error} It was read before under other rules of {redact_own.FILE}: where one of them "
+            "was taken out or changed, put it back",
+            **error.data,
+        )
+
     def _source(
-        self, job: _Job, built: Built, known: ImportSource | None, *, key_id: str, digest: str
+        self, job: _Job, built: Built, known: ImportSource | None, *, key_id: str, reading: _Reading
     ) -> ImportSource:
         """What to remember of this reading."""
         segments = known.segments if known is not None else ()
+        marks = marks_of(known) if known is not None else []
         if built.segment is not None:
+            marks.append(self.rules.mark)
             blob = digest_text(sha256(built.segment))
             segments += (SourceSegment(blob, len(built.segment), built.segment_items),)
         return ImportSource(
@@ -372,10 +500,12 @@ class _Importing:
             version=built.version,
             trajectory_id=built.trajectory_id,
             name=job.report.path,
-            reading_digest=digest,
+            reading_digest=reading.digest,
             reading_length=job.size,
             segments=segments,
-            state=dict(built.state) | {"source": key_id},
+            state=dict(built.state)
+            | {"source": key_id}
+            | redaction_state(marks, job.report.redacted),
         )
 
     def _kept(self, known: ImportSource | None) -> tuple[Kept, ...]:
