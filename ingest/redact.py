@@ -132,6 +132,27 @@ def agrees(raw: bytes, known: bytes, mark: str, now: Rules) -> bool:
     return raw[at:] == known[at:]
 
 
+def as_known(raw: bytes, now: Rules, marks: Iterable[str], kept: Iterable[bytes]) -> bytes:
+    """A document that was read before under other rules, with what is known of it as it was kept.
+
+    What was hidden then is hidden as it was; what was not, and stands in a kept original, is not
+    hidden now either, since it would contradict that original; what is new is read under `now`.
+    """
+    before = {now.under(mark) or Rules(int(mark.partition("+")[0])) for mark in marks}
+    originals = tuple(kept)
+    out = bytearray(raw)
+    hidden = bytearray(len(raw))
+    # Where two rules hide one place, it stays as the earlier reading hid it.
+    for rules in (*sorted(before, key=lambda rules: rules.mark), now):
+        shown = {data[one.start : one.end] for data in originals for one in redact(data, rules)[1]}
+        for one in redact(raw, rules)[1]:
+            place = slice(one.start, one.end)
+            if raw[place] not in shown and hidden.find(1, one.start, one.end) < 0:
+                out[place] = cover(one.rule, one.end - one.start)
+                hidden[place] = b"\1" * (one.end - one.start)
+    return bytes(out)
+
+
 def _merged(hits: list[tuple[str, int, int]]) -> list[tuple[str, int, int]]:
     """Disjoint ranges in order; the name of the rule that stands first in `hits` wins."""
     rank = {name: index for index, name in reversed(list(enumerate(hit[0] for hit in hits)))}
