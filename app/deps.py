@@ -10,6 +10,7 @@ from fastapi import Depends, Path, Request
 from app import auth
 from app.jobs import ImportJobs
 from app.settings import Settings
+from app.tails import Tails
 from app.wiring import Parts
 from core.ids import TRAJECTORY_PATTERN
 from core.limits import INTEGER_MAX
@@ -37,9 +38,15 @@ async def _settings(request: Request) -> Settings:
     return settings
 
 
+async def _tails(request: Request) -> Tails:
+    tails: Tails = request.app.state.tails
+    return tails
+
+
 PartsDep = Annotated[Parts, Depends(_parts)]
 RuntimeDep = Annotated[Runtime, Depends(_runtime)]
 JobsDep = Annotated[ImportJobs, Depends(_jobs)]
+TailsDep = Annotated[Tails, Depends(_tails)]
 SettingsDep = Annotated[Settings, Depends(_settings)]
 #: The caller, and the role it must hold. Every route has one of these or `auth.public()`.
 ReaderDep = Annotated[Principal, auth.authorized("read")]

@@ -183,7 +183,9 @@ def respond(
     body = problem(code, detail, request_id_of(scope), data)
     sent = dict(headers or {})
     if answer.retry_after_seconds is not None:
-        sent.setdefault("Retry-After", str(answer.retry_after_seconds))
+        # Who refuses may know better than the table how long it will take.
+        wait = (data or {}).get("retry_after", answer.retry_after_seconds)
+        sent.setdefault("Retry-After", str(wait))
     if code == "unauthorized":
         sent["WWW-Authenticate"] = 'Basic realm="Strandline", charset="UTF-8"'
     sent["Vary"] = "Accept"

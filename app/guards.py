@@ -35,6 +35,7 @@ from core.limits import (
     IMPORT_BODY_SECONDS_MAX,
     IMPORT_BYTES_MAX,
     QUEUE_MEMBERS_MAX,
+    STREAMS_MAX,
 )
 
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
@@ -85,8 +86,11 @@ READ = RouteClass("read", 0, BODY_SECONDS_MAX, 256)
 #: Reads that go through a whole log or store.
 SCAN = RouteClass("scan", 0, BODY_SECONDS_MAX, 8)
 PROBE = RouteClass("probe", 0, BODY_SECONDS_MAX, 64, False)
+#: Pages that follow the log: they stay open, and so must not stand in the way of reads.
+STREAM = RouteClass("stream", 0, BODY_SECONDS_MAX, STREAMS_MAX, False)
 
 _PROBES = frozenset({"/livez", "/readyz", "/metrics"})
+_STREAMS = re.compile("/(trajectories|t/[^/]+)/live")
 _SCANS = ("/verify", "/export", "/v1/audit")
 
 
@@ -95,6 +99,8 @@ def route_class(method: str, path: str) -> RouteClass:
     if method in SAFE_METHODS:
         if path in _PROBES:
             return PROBE
+        if _STREAMS.fullmatch(path):
+            return STREAM
         return SCAN if path.endswith(_SCANS) else READ
     if path.startswith("/v1/trajectories/") and path.endswith("/events"):
         return APPEND

@@ -47,6 +47,27 @@ def observe(kind: str, status: int, seconds: float) -> None:
     counted.seconds += seconds
 
 
+@dataclass(slots=True)
+class _Connections:
+    """What became of connections; only the event loop's thread counts."""
+
+    dropped: int = 0
+    turned_away: int = 0
+
+
+_connections = _Connections()
+
+
+def count_dropped() -> None:
+    """A client that took nothing of what waited for it was dropped."""
+    _connections.dropped += 1
+
+
+def count_turned_away() -> None:
+    """A connection beyond the bound was answered 503, or closed."""
+    _connections.turned_away += 1
+
+
 #: Code -> writes one application refused before the store saw them; the store counts its own.
 Refused = dict[str, int]
 
@@ -94,6 +115,11 @@ class _Requests(Collector):
         yield answers
         yield seconds
         yield refused
+        for name, text, value in (
+            ("dropped", "Connections dropped because nothing was read", _connections.dropped),
+            ("turned_away", "Connections beyond the bound", _connections.turned_away),
+        ):
+            yield CounterMetricFamily(f"strandline_http_connections_{name}", text, value=value)
 
 
 def _cumulative(buckets: list[int]) -> list[tuple[str, float]]:
