@@ -8,7 +8,7 @@ from typing import Literal, get_args
 
 from app import links
 
-Tab = Literal["event", "state", "context", "evidence"]
+Tab = Literal["event", "state", "context", "operations", "evidence"]
 Axis = Literal["event", "time"]
 ContextView = Literal["changes", "only", "repeated", "all"]
 TABS: tuple[Tab, ...] = get_args(Tab)

@@ -111,10 +111,11 @@ def items(
     events = runtime.events(
         who, trajectory_id, after=first - 1, upto=last, limit=max(1, last - first + 1)
     )
-    return [_item(runtime, who, event) for event in events]
+    return [item(runtime, who, event) for event in events]
 
 
-def _item(runtime: Runtime, who: Principal, event: Event) -> Item:
+def item(runtime: Runtime, who: Principal, event: Event) -> Item:
+    """One event with its line."""
     line = LINES.get(event.digest)
     if line is not None and (event.payload is None or event.type not in _DRAWN):
         return Item(event, None, line)

@@ -11,18 +11,20 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from app.pages.place import Tab
-from app.pages.tabs import context, event, evidence, state
+from app.pages.tabs import context, event, evidence, operations, state
 from app.pages.tabs.context import ContextPanel
 from app.pages.tabs.event import EventPanel
 from app.pages.tabs.evidence import EvidencePanel
+from app.pages.tabs.operations import OperationsPanel
 from app.pages.tabs.reads import Reads
 from app.pages.tabs.state import StatePanel
 
-Panel = EventPanel | StatePanel | ContextPanel | EvidencePanel | None
+Panel = EventPanel | StatePanel | ContextPanel | OperationsPanel | EvidencePanel | None
 
 TABS: dict[Tab, Callable[[Reads], Panel]] = {
     "event": event.load,
     "state": state.load,
     "context": context.load,
+    "operations": operations.load,
     "evidence": evidence.load,
 }
