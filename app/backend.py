@@ -23,7 +23,7 @@ from app.settings import Settings
 from app.wiring import Parts, open_parts, version
 from core.errors import ImportRefused, NotFound, StoreStopped
 from core.ids import tenant
-from core.limits import IMPORT_BYTES_MAX
+from core.limits import IMPORT_BYTES_MAX, PAGE_ROWS_MAX
 from core.principal import Principal
 from ingest.base import Refusal, Report
 from ingest.files import OpenedFile, Skipped, show, walk
@@ -49,6 +49,13 @@ class Backend(Protocol):
     def audit(self) -> Iterator[Wire]: ...
     def export(self, trajectory_id: str, out: BinaryIO) -> None: ...
     def facts(self) -> Wire: ...
+    def act(self, trajectory_id: str | None, asked: Wire) -> Wire:
+        """Record an act (app.api.bodies.ActBody); its wire form."""
+        ...
+
+    def acts_of(self, trajectory_id: str) -> Wire: ...
+    def tree(self, trajectory_id: str) -> Wire: ...
+    def prices(self) -> Wire: ...
     def import_path(
         self, path: str, progress: Progress, as_name: str | None = None
     ) -> Iterator[Wire]: ...
@@ -109,6 +116,21 @@ class Local:
     def facts(self) -> Wire:
         return reads.facts(self.runtime, self.who, version())
 
+    def act(self, trajectory_id: str | None, asked: Wire) -> Wire:
+        made = self.runtime.act(self.who, trajectory_id=trajectory_id, **asked)
+        return wire.settled(wire.act(made))  # type: ignore[no-any-return]
+
+    def acts_of(self, trajectory_id: str) -> Wire:
+        return wire.settled(  # type: ignore[no-any-return]
+            reads.acts_of(self.runtime, self.who, trajectory_id)
+        )
+
+    def tree(self, trajectory_id: str) -> Wire:
+        return reads.tree(self.runtime, self.who, trajectory_id)
+
+    def prices(self) -> Wire:
+        return reads.prices(self.runtime, self.who)
+
     def import_path(
         self, path: str, progress: Progress, as_name: str | None = None
     ) -> Iterator[Wire]:
@@ -163,6 +185,19 @@ class Served:
 
     def facts(self) -> Wire:
         return self.remote.get(links.api_facts())
+
+    def act(self, trajectory_id: str | None, asked: Wire) -> Wire:
+        made: Wire = self.remote.post(links.api_acts(trajectory_id), asked)["act"]
+        return made
+
+    def acts_of(self, trajectory_id: str) -> Wire:
+        return self.remote.get(links.api_acts(trajectory_id), limit=PAGE_ROWS_MAX)
+
+    def tree(self, trajectory_id: str) -> Wire:
+        return self.remote.get(links.api_tree(trajectory_id))
+
+    def prices(self) -> Wire:
+        return self.remote.get(links.api_prices())
 
     def import_path(
         self, path: str, progress: Progress, as_name: str | None = None

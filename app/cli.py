@@ -326,6 +326,159 @@ def audit(data: Data = None, server: Server = None, json: Json = False) -> None:
 
 
 @app.command(epilog=console.epilog())
+def note(
+    place: Annotated[str, typer.Argument(metavar="ID[@SEQ]", help="A trajectory or boundary.")],
+    text: Annotated[
+        str | None, typer.Argument(metavar="[TEXT]", help="Without it: what is noted there.")
+    ] = None,
+    *,
+    retract: Annotated[
+        int | None, typer.Option("--retract", metavar="N", help="Take back note N.", min=1)
+    ] = None,
+    data: Data = None,
+    server: Server = None,
+    json: Json = False,
+) -> None:
+    """Note something on a trajectory or boundary, or show its notes and tags."""
+    from app import acting
+
+    name, boundary = _place(place)
+    if text is not None and retract is not None:
+        raise InvalidInput("a note is written or taken back, not both", field="retract")
+    with _backend(data, server, write=True, create=False) as backend:
+        if retract is not None:
+            acting.said(acting.act(backend, name, "retract", {"number": retract}), json=json)
+        elif text is not None:
+            made = acting.act(backend, name, "note", {"text": text}, boundary=boundary)
+            acting.said(made, json=json)
+        elif json:
+            console.out_json(backend.acts_of(name))
+        else:
+            acting.show(backend.acts_of(name))
+
+
+@app.command(epilog=console.epilog())
+def tag(
+    name: TrajectoryArg,
+    tags: Annotated[list[str], typer.Argument(metavar="TAG...", help="Words to find it by.")],
+    *,
+    remove: Annotated[bool, typer.Option("--remove", help="Take them off.")] = False,
+    data: Data = None,
+    server: Server = None,
+    json: Json = False,
+) -> None:
+    """Tag a trajectory, or take tags off."""
+    from app import acting
+    from core.ids import trajectory_id
+
+    with _backend(data, server, write=True, create=False) as backend:
+        for one in tags:
+            made = acting.act(
+                backend, trajectory_id(name), "untag" if remove else "tag", {"tag": one}
+            )
+            acting.said(made, json=json)
+
+
+Reason = Annotated[str, typer.Option("--reason", "-r", metavar="TEXT", help="Why; it is kept.")]
+
+
+@app.command(epilog=console.epilog())
+def withdraw(
+    name: TrajectoryArg,
+    *,
+    reason: Reason,
+    data: Data = None,
+    server: Server = None,
+    json: Json = False,
+) -> None:
+    """Withdraw a trajectory: it leaves lists and search, and its page stays."""
+    from app import acting
+    from core.ids import trajectory_id
+
+    with _backend(data, server, write=True, create=False) as backend:
+        made = acting.act(backend, trajectory_id(name), "withdraw", {}, reason=reason)
+    acting.said(made, json=json)
+
+
+@app.command(epilog=console.epilog())
+def reinstate(
+    name: TrajectoryArg,
+    *,
+    reason: Reason,
+    data: Data = None,
+    server: Server = None,
+    json: Json = False,
+) -> None:
+    """Bring a withdrawn trajectory back."""
+    from app import acting
+    from core.ids import trajectory_id
+
+    with _backend(data, server, write=True, create=False) as backend:
+        made = acting.act(backend, trajectory_id(name), "reinstate", {}, reason=reason)
+    acting.said(made, json=json)
+
+
+@app.command(epilog=console.epilog())
+def tree(name: TrajectoryArg, data: Data = None, server: Server = None, json: Json = False) -> None:
+    """Show parent and sub-agents, each with what it and all below it add up to."""
+    from app import acting
+    from core.ids import trajectory_id
+
+    with _backend(data, server, write=True, create=False) as backend:
+        found = backend.tree(trajectory_id(name))
+    if json:
+        console.out_json(found)
+    else:
+        acting.show_tree(found)
+
+
+Usd = Annotated[str | None, typer.Option(metavar="USD", help="For a million tokens.")]
+
+
+@app.command(epilog=console.epilog())
+def prices(
+    *,
+    model: Annotated[
+        str | None,
+        typer.Option("--set", metavar="MODEL", help="State a price; a * ends a beginning."),
+    ] = None,
+    since: Annotated[str | None, typer.Option(metavar="DAY", help="YYYY-MM-DD, UTC.")] = None,
+    input: Usd = None,
+    output: Usd = None,
+    cache_read: Usd = None,
+    cache_write: Usd = None,
+    source: Annotated[str | None, typer.Option(help="Where the price is from.")] = None,
+    retract: Annotated[
+        int | None, typer.Option("--retract", metavar="N", help="Take back act N.", min=1)
+    ] = None,
+    data: Data = None,
+    server: Server = None,
+    json: Json = False,
+) -> None:
+    """Show the prices that derived costs come from, or state one.
+
+    A cache price that is not given is that of input.
+    """
+    from app import acting
+
+    given = (input, output, cache_read, cache_write)
+    body = (
+        acting.price_body(model, since=since, given=given, source=source)
+        if model is not None
+        else None
+    )
+    with _backend(data, server, write=True, create=False) as backend:
+        if body is not None:
+            acting.said(acting.act(backend, None, "price", body), json=json)
+        elif retract is not None:
+            acting.said(acting.act(backend, None, "retract", {"number": retract}), json=json)
+        elif json:
+            console.out_json(backend.prices())
+        else:
+            acting.show_prices(backend.prices())
+
+
+@app.command(epilog=console.epilog())
 def doctor(data: Data = None, json: Json = False) -> None:
     """Check this installation and the data folder, and say what to do about what is wrong."""
     from app import checking

@@ -79,6 +79,14 @@ class Remote:
             answer = self._http.get(path, params=given or None)
         return _answer(answer)
 
+    def post(self, path: str, body: Wire) -> Wire:
+        """Send one JSON body; the answer, or the error of its problem."""
+        with _reached(self.url, writing=True):
+            answer = self._http.post(
+                path, content=orjson.dumps(body), headers={"Content-Type": "application/json"}
+            )
+        return _answer(answer)
+
     def lines(self, path: str, **query: object) -> Iterator[Wire]:
         """A streamed answer, line by line."""
         given = {key: str(value) for key, value in query.items() if value is not None}
