@@ -94,6 +94,11 @@ def api_trajectory(trajectory_id: str) -> str:
     return f"/v1/trajectories/{quote(trajectory_id)}"
 
 
+def api_search(**query: object) -> str:
+    """Full-text search (text, trajectory_id, after, limit)."""
+    return _query("/v1/search", query)
+
+
 def api_claim(trajectory_id: str) -> str:
     """Ask for the next owner epoch."""
     return f"{api_trajectory(trajectory_id)}/claim"

@@ -19,7 +19,7 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import Scope
 
 from app import auth, complaints, docs_pages, errors, openapi, wiring
-from app.api import acts, blobs, events, history, imports, service, trajectories
+from app.api import acts, blobs, events, history, imports, search, service, trajectories
 from app.api.append import DirectAppend
 from app.guards import Guard
 from app.jobs import ImportJobs
@@ -42,6 +42,7 @@ API_ROUTERS = (
     history.router,
     blobs.router,
     imports.router,
+    search.router,
     service.router,
 )
 

@@ -10,7 +10,7 @@ from app import wire
 from app.cursors import cursor, key_of
 from core.acts import ActKind
 from core.canonical import digest_text
-from core.limits import EVENTS_PAGE_MAX, PAGE_ROWS_MAX
+from core.limits import EVENTS_PAGE_MAX, LIST_COUNT_MAX, PAGE_ROWS_MAX
 from core.principal import Principal
 from core.rules import price_list
 from core.rules.completeness import completeness
@@ -35,21 +35,70 @@ def list_page(
     after: str | None,
     limit: int,
     filters: dict[str, object],
+    q: str = "",
+    count: str = "some",
 ) -> Wire:
-    """One page of summaries, with the cursor of the next."""
+    """One page of summaries, with the cursor of the next; InvalidInput for a query with a
+    mistake. `count` is `some` (to LIST_COUNT_MAX) or `exact`."""
     page = runtime.list(
-        who, sort=sort, descending=descending, after=key_of(after), limit=limit, filters=filters
+        who,
+        sort=sort,
+        descending=descending,
+        after=key_of(after),
+        limit=limit,
+        filters=filters,
+        query=runtime.query(q).checked() if q else None,
+        count_most=None if count == "exact" else LIST_COUNT_MAX,
     )
     complete = max((int(str(row.get("as_of_sequence") or 0)) for row in page.rows), default=0)
     return {
         "trajectories": [dict(row) for row in page.rows],
         "next_after": cursor(page.after),
         "total": page.total,
+        "total_exact": page.exact,
+        "index_behind": _behind(page.behind),
         "source": {
             "kind": "projection",
             "complete_to": complete,
             "text": "projection; each row is complete to its as_of_sequence",
         },
+    }
+
+
+def _behind(behind: tuple[int, int] | None) -> Wire | None:
+    """How far the full-text index is behind; None where it was not asked."""
+    return None if behind is None else {"trajectories": behind[0], "events": behind[1]}
+
+
+def search(
+    runtime: Runtime,
+    who: Principal,
+    text: str,
+    *,
+    trajectory_id: str | None,
+    after: int,
+    limit: int,
+) -> Wire:
+    """Events that hold a text: of one trajectory in order, or the first of each."""
+    if trajectory_id is not None:
+        runtime.head(who, trajectory_id)
+    page = runtime.search(who, text, trajectory_id=trajectory_id, after=after, limit=limit)
+    return {
+        "hits": [
+            {
+                "trajectory_id": hit.trajectory_id,
+                "sequence_number": hit.sequence_number,
+                "type": hit.type,
+                "title": row["title"],
+            }
+            for hit, row in page.hits
+        ],
+        "hidden": page.hidden,
+        "next_after": page.hits[-1][0].sequence_number
+        if page.more and page.hits and trajectory_id is not None
+        else None,
+        "more": page.more,
+        "index_behind": _behind(page.behind),
     }
 
 

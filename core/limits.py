@@ -126,6 +126,11 @@ QUERY_TERMS_MAX = 24
 SEARCH_PHRASES_MAX = 12
 #: Trajectories one search over all of them names; a list beyond it says so.
 SEARCH_TRAJECTORIES_MAX = 5_000
+#: Matches a list counts before it says `more than`: by the API, and on a page.
+LIST_COUNT_MAX = 1_000
+PAGE_COUNT_MAX = 10_000
+#: Trajectories whose rows one list looks through for a text that very many hold.
+LIST_LOOK_MAX = 20_000
 #: Characters of one event that are indexed; what was left out is counted and said.
 INDEX_EVENT_CHARS_MAX = 4 * MIB
 #: Events and characters of one transaction of the index: some 50 ms of work, and little memory.

@@ -27,6 +27,7 @@ from core.limits import (
     INDEX_BATCH_CHARS_MAX,
     INDEX_BATCH_EVENTS_MAX,
     INDEX_EVENT_CHARS_MAX,
+    RECORD_NAME_CHARS_MAX,
 )
 from core.words import spaced
 from store.ports import BlobStore, Head, Notices, RecoveryStore
@@ -323,15 +324,21 @@ class Indexer:
         self, tenant: str, trajectory_id: str, at: int, events: list[Event], *, gently: bool
     ) -> Entries:
         rows: list[tuple[int, str, str]] = []
+        tools: dict[str, int] = {}
         cut = unread = 0
         for position, event in enumerate(events):
             if position % SLICE_EVENTS == SLICE_EVENTS - 1 and gently and self._busy:
                 self._stop.wait(PAUSE_SECONDS)
             try:
-                text = text_of(self._payload(tenant, event))
+                payload = self._payload(tenant, event)
             except (NotFound, CorruptAt):
                 unread += 1
                 continue
+            value: Any = orjson.loads(payload)
+            text = text_of(value)
+            if event.type == "ToolIntent" and isinstance(value.get("tool"), str):
+                name = value["tool"][:RECORD_NAME_CHARS_MAX]
+                tools[name] = tools.get(name, 0) + 1
             if len(text) > INDEX_EVENT_CHARS_MAX:
                 text, cut = text[:INDEX_EVENT_CHARS_MAX], cut + 1
             if text:
@@ -346,6 +353,7 @@ class Indexer:
             tuple(rows),
             cut=cut,
             unread=unread,
+            tools=tools,
         )
 
     def _payload(self, tenant: str, event: Event) -> bytes:
@@ -355,9 +363,8 @@ class Indexer:
         return self._blobs.read(tenant, event.payload_ref.digest)
 
 
-def text_of(payload: bytes) -> str:
+def text_of(value: Any) -> str:
     """What is indexed of a payload: its texts in order, a line each."""
-    value: Any = orjson.loads(payload)
     if not isinstance(value, dict):
         return ""
     found: list[str] = []

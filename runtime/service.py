@@ -16,7 +16,6 @@ import datetime as dt
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass
 from typing import Any, BinaryIO, Literal, TypeVar
 
 from core import acts, strictjson
@@ -32,11 +31,21 @@ from core.events.task import TaskStarted
 from core.ids import check_id
 from core.ids import trajectory_id as parse_trajectory_id
 from core.instants import Instant, from_datetime, to_datetime
-from core.limits import ACK_SECONDS_MAX, EVENTS_PER_APPEND_MAX, PAGE_ROWS_MAX, PAYLOAD_BYTES_MAX
+from core.limits import (
+    ACK_SECONDS_MAX,
+    EVENTS_PER_APPEND_MAX,
+    LIST_COUNT_MAX,
+    PAGE_ROWS,
+    PAGE_ROWS_MAX,
+    PAYLOAD_BYTES_MAX,
+)
 from core.principal import Principal
+from core.query import Query, parse
 from core.record.difference import Difference
 from core.record.record import TrajectoryRecord
 from core.rules.prices import Derived, Table
+from runtime import listing
+from runtime.listing import SORTS, ListPage, SearchPage
 from runtime.pricing import PRICE_KINDS, derived, table_at
 from runtime.time_travel import RecordView, of_store
 from runtime.tree import Tree, tree_of
@@ -60,7 +69,7 @@ from store.ports import (
     TextIndex,
 )
 
-__all__ = ["Difference", "ListPage", "RecordView", "Runtime"]
+__all__ = ["SORTS", "Difference", "ListPage", "RecordView", "Runtime", "SearchPage"]
 
 Result = TypeVar("Result")
 
@@ -70,34 +79,6 @@ _ACTS_PAGE = 1000
 #: Revisions of one source that stand for one another: one for each version of its importer.
 REVISIONS_MAX = 100
 _CLOCK = re.compile(r"([0-9]{1,2}):([0-9]{2})(?::([0-9]{2})(?:\.([0-9]{1,6}))?)?")
-#: Names of the sort orders a list may ask for -> summary column.
-SORTS: dict[str, str] = {
-    "updated": "updated_at",
-    "started": "started_at",
-    "title": "title",
-    "agent": "agent",
-    "source": "source",
-    "model": "model",
-    "status": "status",
-    "step": "step",
-    "unsettled": "unsettled",
-    "cost": "cost_nano_usd",
-    "input": "input_tokens",
-    "output": "output_tokens",
-    "events": "events",
-}
-
-
-@dataclass(frozen=True, slots=True)
-class ListPage:
-    """One keyset page of trajectory summaries."""
-
-    rows: tuple[Mapping[str, object], ...]
-    """Summary columns, each with `trajectory_id` and `as_of_sequence`."""
-    after: tuple[object, str] | None
-    """Key to give as `after` for the next page; None at the end."""
-    total: int
-    """Trajectories that the filters let through."""
 
 
 class Runtime:
@@ -610,30 +591,50 @@ class Runtime:
         after: tuple[object, str] | None = None,
         limit: int = 50,
         filters: Mapping[str, object] | None = None,
+        query: Query | None = None,
+        count_most: int | None = LIST_COUNT_MAX,
+        explain: bool = False,
     ) -> ListPage:
-        """One keyset page of summaries; InvalidInput for an unknown sort or filter."""
-        column = SORTS.get(sort)
-        if column is None:
-            raise InvalidInput(f"sort is one of {', '.join(SORTS)}", field="sort")
-        limit = max(1, min(limit, PAGE_ROWS_MAX))
-        chosen = dict(filters or {})
-        rows = self.projections.list_summaries(
-            who.tenant,
-            sort=column,
+        """One keyset page of summaries; InvalidInput for an unknown sort or filter.
+
+        Counting the matches ends at `count_most` (None: never); `explain` counts what terms leave
+        out because it was never recorded.
+        """
+        ask = listing.Ask(
+            query=query or Query(""),
+            filters=dict(filters or {}),
+            sort=sort,
             descending=descending,
             after=after,
-            limit=limit + 1,
-            filters=chosen,
+            limit=limit,
+            count_most=count_most,
+            explain=explain,
         )
-        shown = rows[:limit]
-        following: tuple[object, str] | None = None
-        if len(rows) > limit:
-            following = (shown[-1][column], str(shown[-1]["trajectory_id"]))
-        return ListPage(
-            rows=tuple(shown),
-            after=following,
-            total=self.projections.count_summaries(who.tenant, chosen),
+        return listing.find(self.projections, self.text_index, who.tenant, ask)
+
+    def search(
+        self,
+        who: Principal,
+        text: str,
+        *,
+        trajectory_id: str | None = None,
+        after: int = 0,
+        limit: int = PAGE_ROWS,
+    ) -> SearchPage:
+        """Events that hold a text: of one trajectory those beyond `after`, or the first of each."""
+        return listing.search(
+            self.projections,
+            self.text_index,
+            who.tenant,
+            text,
+            trajectory_id=trajectory_id,
+            after=after,
+            limit=limit,
         )
+
+    def query(self, text: str) -> Query:
+        """What a query means now; its mistakes are in it."""
+        return parse(text, self.clock())
 
     def summary(self, who: Principal, trajectory_id: str) -> Mapping[str, object] | None:
         """The summary row of one trajectory, or None where none has been made yet."""

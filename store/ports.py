@@ -456,6 +456,15 @@ class Hit(msgspec.Struct, frozen=True):
     type: str
 
 
+class Sought(msgspec.Struct, frozen=True):
+    """What a trajectory shall hold: a text in one of its events, or a tool its intents name."""
+
+    kind: Literal["text", "tool"]
+    value: str
+    begins: bool = False
+    """Of a tool: the beginning of its name."""
+
+
 class TextIndex(Protocol):
     """Full text of events: a cache beside the log that follows it. Dropping it loses nothing.
 
@@ -483,6 +492,17 @@ class TextIndex(Protocol):
     def count(self, tenant: str, text: str, trajectory_id: str) -> int: ...
     def position(self, tenant: str, text: str, trajectory_id: str, sequence_number: int) -> int:
         """How many hits lie at or before a sequence number."""
+        ...
+
+    def holding(
+        self, tenant: str, sought: Sought, *, among: Sequence[str] | None = None, limit: int
+    ) -> list[str]:
+        """Ids of at most `limit` trajectories that hold it; of `among` (some hundred), where given,
+        all that do."""
+        ...
+
+    def tools(self, tenant: str, *, limit: int) -> list[str]:
+        """Names of tools that intents name, those of most trajectories first."""
         ...
 
     def watermark(self, tenant: str, trajectory_id: str) -> int:

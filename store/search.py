@@ -28,10 +28,10 @@ from core.limits import EVENTS_PER_TRAJECTORY_MAX, SEARCH_SECONDS_MAX
 from core.words import phrases
 from store import sqlite_driver
 from store.cache_file import CacheFile
-from store.ports import Head, Hit
+from store.ports import Head, Hit, Sought
 from store.sqlite_driver import Connection
 
-LAYOUT = "1"
+LAYOUT = "2"
 _SHIFT = 32
 _MASK = 2**_SHIFT - 1
 _TABLES = (
@@ -40,6 +40,9 @@ _TABLES = (
     "cut INTEGER NOT NULL, unread INTEGER NOT NULL, UNIQUE (tenant, trajectory_id)) STRICT",
     "CREATE TABLE types (code INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE) STRICT",
     "CREATE TABLE entries (id INTEGER PRIMARY KEY, type INTEGER NOT NULL) STRICT",
+    "CREATE TABLE tools (name TEXT NOT NULL, key INTEGER NOT NULL, uses INTEGER NOT NULL, "
+    "PRIMARY KEY (name, key)) STRICT, WITHOUT ROWID",
+    "CREATE INDEX tools_by_key ON tools (key)",
     "CREATE VIRTUAL TABLE words USING fts5 (text, content='', columnsize=0, "
     "tokenize='unicode61 remove_diacritics 2')",
 )
@@ -66,6 +69,8 @@ class Entries(msgspec.Struct, frozen=True):
     """Events of which only the beginning is indexed."""
     unread: int = 0
     """Events whose payload could not be read (missing or damaged blob)."""
+    tools: dict[str, int] = {}
+    """How many intents of these name which tool."""
 
 
 class Indexed(msgspec.Struct, frozen=True):
@@ -128,6 +133,11 @@ class SqliteTextIndex(CacheFile):
             "INSERT INTO words (rowid, text) VALUES (?, ?)",
             [(base | number, text) for number, _, text in batch.rows],
         )
+        connection.executemany(
+            "INSERT INTO tools (name, key, uses) VALUES (?, ?, ?) "
+            "ON CONFLICT (name, key) DO UPDATE SET uses = uses + excluded.uses",
+            [(name, key, uses) for name, uses in batch.tools.items()],
+        )
         connection.execute(
             "UPDATE trajectories SET indexed_to = ?, chain = ?, cut = cut + ?, "
             "unread = unread + ? WHERE key = ?",
@@ -163,6 +173,7 @@ class SqliteTextIndex(CacheFile):
             key = _key_of(connection, tenant, trajectory_id)
             if key is not None:
                 connection.execute("DELETE FROM entries WHERE id BETWEEN ? AND ?", _range(key))
+                connection.execute("DELETE FROM tools WHERE key = ?", (key,))
                 connection.execute("DELETE FROM trajectories WHERE key = ?", (key,))
 
     # --- reading ---------------------------------------------------------------------------------
@@ -214,6 +225,51 @@ class SqliteTextIndex(CacheFile):
                 (sought, low, low + min(max(sequence_number, 0), EVENTS_PER_TRAJECTORY_MAX)),
             ).fetchone()
         return int(row[0])
+
+    def holding(
+        self, tenant: str, sought: Sought, *, among: Sequence[str] | None = None, limit: int
+    ) -> list[str]:
+        if sought.kind == "text" and among is None:
+            return [hit.trajectory_id for hit in self.hits(tenant, sought.value, limit=limit)]
+        with self._search() as connection:
+            if among is None:
+                condition, values = _named(sought)
+                found = connection.execute(
+                    "SELECT DISTINCT trajectory_id FROM tools "
+                    f"JOIN trajectories USING (key) WHERE {condition} AND tenant = ? LIMIT ?",
+                    (*values, tenant, limit),
+                ).fetchall()
+                return [row[0] for row in found]
+            keys = connection.execute(
+                "SELECT trajectory_id, key FROM trajectories "
+                f"WHERE tenant = ? AND trajectory_id IN ({', '.join('?' * len(among))})",
+                (tenant, *among),
+            ).fetchall()
+            if sought.kind == "tool":
+                condition, values = _named(sought)
+                query = f"SELECT 1 FROM tools WHERE key = ? AND {condition} LIMIT 1"
+                return [
+                    name
+                    for name, key in keys
+                    if connection.execute(query, (key, *values)).fetchone() is not None
+                ]
+            expression = _expression(sought.value)
+            query = "SELECT 1 FROM words WHERE words MATCH ? AND rowid BETWEEN ? AND ? LIMIT 1"
+            return [
+                name
+                for name, key in keys
+                if connection.execute(query, (expression, *_range(key))).fetchone() is not None
+            ]
+
+    def tools(self, tenant: str, *, limit: int) -> list[str]:
+        with self._search() as connection:
+            found = connection.execute(
+                "SELECT name FROM (SELECT name, key FROM tools LIMIT ?) "
+                "JOIN trajectories USING (key) WHERE tenant = ? "
+                "GROUP BY name ORDER BY count(*) DESC, name LIMIT ?",
+                (_SCAN_ENTRIES_MAX, tenant, limit),
+            ).fetchall()
+        return [row[0] for row in found]
 
     def watermark(self, tenant: str, trajectory_id: str) -> int:
         found = self.indexed(tenant, trajectory_id)
@@ -343,6 +399,12 @@ def _key_of(connection: Connection, tenant: str, trajectory_id: str) -> int | No
         (tenant, trajectory_id),
     ).fetchone()
     return int(row[0]) if row is not None else None
+
+
+def _named(sought: Sought) -> tuple[str, tuple[str, ...]]:
+    if sought.begins:
+        return "name >= ? AND name < ?", (sought.value, sought.value + "\U0010ffff")
+    return "name = ?", (sought.value,)
 
 
 def _range(key: int) -> tuple[int, int]:

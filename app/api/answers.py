@@ -120,12 +120,43 @@ class DifferenceAnswer(Answer):
     source: Source
 
 
+class IndexBehind(Answer):
+    """How much of the log the full-text index lacks."""
+
+    trajectories: int
+    events: int
+
+
+class SearchHit(Answer):
+    """One event that holds what was looked for."""
+
+    trajectory_id: str
+    sequence_number: int
+    type: str
+    title: str | None
+
+
+class SearchAnswer(Answer):
+    """What a full-text search found."""
+
+    hits: list[SearchHit]
+    hidden: int
+    """Hits left out because their trajectory is withdrawn or superseded."""
+    next_after: int | None
+    more: bool
+    index_behind: IndexBehind
+
+
 class ListAnswer(Answer):
     """One page of trajectories."""
 
     trajectories: list[dict[str, JsonValue]]
     next_after: str | None
     total: int
+    total_exact: bool
+    """False: there are more than `total`; ask with `count=exact`."""
+    index_behind: IndexBehind | None
+    """Of a query that asks the full-text index."""
     source: Source
 
 

@@ -10,7 +10,7 @@ from starlette.concurrency import run_in_threadpool
 from app import reads, wire
 from app.api import answers, bodies
 from app.deps import ReaderDep, RuntimeDep, TrajectoryPath, WriterDep
-from core.limits import PAGE_ROWS, PAGE_ROWS_MAX
+from core.limits import LIST_COUNT_MAX, PAGE_ROWS, PAGE_ROWS_MAX, QUERY_CHARS_MAX
 from runtime.service import SORTS
 
 router = APIRouter(prefix="/v1/trajectories", tags=["trajectories"])
@@ -70,7 +70,7 @@ Text = Annotated[str | None, Query(max_length=200)]
     "",
     operation_id="list_trajectories",
     response_model=answers.ListAnswer,
-    responses=answers.problems(),
+    responses=answers.problems(503),
 )
 def list_page(
     who: ReaderDep,
@@ -86,6 +86,13 @@ def list_page(
     agent: Text = None,
     model: Text = None,
     text: Text = None,
+    q: Annotated[
+        str, Query(max_length=QUERY_CHARS_MAX, description="a query, as on the Trajectories page")
+    ] = "",
+    count: Annotated[
+        Literal["some", "exact"],
+        Query(description=f"`some`: counting ends at {LIST_COUNT_MAX}"),
+    ] = "some",
 ) -> Response:
     """Summaries, keyset-paged. They follow the log and may be behind it by a moment."""
     given = {
@@ -105,6 +112,8 @@ def list_page(
             after=after,
             limit=limit,
             filters={name: value for name, value in given.items() if value is not None},
+            q=q,
+            count=count,
         )
     )
 
