@@ -117,7 +117,7 @@ def post_history(server: Server, names: Sequence[str], requests: Sequence[bytes]
         thread.join()
     for name in names:
         root = f"/v1/trajectories/{name}"
-        head = int(json.loads(server.get(root))["head"]["sequence_number"])
+        head = int(json.loads(server.get(root))["head"])
         json.loads(server.get(f"{root}/events/{head}"))
         page = json.loads(server.get(f"{root}/events?after={head - BATCH}&limit={BATCH}"))
         record = json.loads(server.get(f"{root}/record/head"))

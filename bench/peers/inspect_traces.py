@@ -27,7 +27,7 @@ def _words_for_tokens() -> None:
 
 _words_for_tokens()
 
-import traces  # noqa: E402
+import held  # noqa: E402
 from inspect_ai import Task, eval  # noqa: E402
 from inspect_ai.dataset import Sample  # noqa: E402
 from inspect_ai.model import ChatMessageUser, ModelOutput, get_model  # noqa: E402
@@ -72,12 +72,12 @@ def main() -> None:
     with (folder / "log").open("wb") as log_file:
         process = subprocess.Popen(command, stdout=log_file, stderr=log_file)
     try:
-        seconds = traces.wait_for(url, process, 60)
-        traces.hold(
+        seconds = held.wait_for(url, process, 60)
+        held.hold(
             {
                 "peer": "inspect",
                 "cold_start_s": seconds,
-                "idle_mb": traces.memory_mb(process.pid),
+                "idle_mb": held.memory_mb(process.pid),
                 "pages": pages,
                 "text": "",
             }

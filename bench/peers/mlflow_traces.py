@@ -9,6 +9,7 @@ import sys
 import time
 from pathlib import Path
 
+import held
 import httpx
 import traces
 
@@ -36,7 +37,7 @@ def main() -> None:
             process = subprocess.Popen(
                 command, env=environment, stdout=log, stderr=log, start_new_session=True
             )
-        return process, traces.wait_for(f"{url}/health", process, 180)
+        return process, held.wait_for(f"{url}/health", process, 180)
 
     def stop(process: subprocess.Popen[bytes]) -> None:
         os.killpg(process.pid, signal.SIGTERM)
@@ -71,16 +72,16 @@ def main() -> None:
         for data in traces.bodies_of_trace(trace, size, "bench"):
             post(data)
         pages[size] = f"{url}/#/experiments/0/traces?selectedEvaluationId=tr-{trace.hex()}"
-    loaded = traces.memory_mb(process.pid)
+    loaded = held.memory_mb(process.pid)
     stop(process)
     process, again = start()
     try:
-        traces.hold(
+        held.hold(
             {
                 "peer": "mlflow",
                 "ingest_spans_per_s": rates,
                 "cold_start_s": again,
-                "idle_mb": traces.memory_mb(process.pid),
+                "idle_mb": held.memory_mb(process.pid),
                 "loaded_mb": loaded,
                 "pages": pages,
                 "text": "tool.bash",

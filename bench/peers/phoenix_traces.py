@@ -8,6 +8,7 @@ import sys
 import time
 from pathlib import Path
 
+import held
 import httpx
 import traces
 
@@ -37,7 +38,7 @@ def main() -> None:
     def start() -> tuple[subprocess.Popen[bytes], float]:
         with (folder / "log").open("ab") as log:
             process = subprocess.Popen(command, env=environment, stdout=log, stderr=log)
-        return process, traces.wait_for(f"{url}/healthz", process, 120)
+        return process, held.wait_for(f"{url}/healthz", process, 120)
 
     process, _ = start()
     client = httpx.Client(base_url=url, timeout=120)
@@ -104,20 +105,20 @@ def main() -> None:
         count += len(some)
         until(count)
     identity, _ = project()
-    listed = traces.milliseconds(lambda: ask(LIST, id=identity, n=100), 7)
-    loaded = traces.memory_mb(process.pid)
+    listed = held.milliseconds(lambda: ask(LIST, id=identity, n=100), 7)
+    loaded = held.memory_mb(process.pid)
     process.terminate()
     process.wait(60)
     process, again = start()
     try:
-        traces.hold(
+        held.hold(
             {
                 "peer": "phoenix",
                 "ingest_spans_per_s": rates,
                 "list_100_ms": listed,
                 "traces": 60 + len(sizes) + small,
                 "cold_start_s": again,
-                "idle_mb": traces.memory_mb(process.pid),
+                "idle_mb": held.memory_mb(process.pid),
                 "loaded_mb": loaded,
                 "pages": {
                     size: f"{url}/projects/{identity}/traces/{trace}"
