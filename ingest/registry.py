@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TypeGuard
 
 from ingest.base import Importer, LogImporter, Sniff
+from ingest.codex import Codex
 from ingest.mini_swe_agent import MiniSweAgent
 from ingest.native import NativeBundle
 from ingest.swe_agent import SweAgent
@@ -15,7 +16,7 @@ IMPORTERS: tuple[Importer, ...] = (
     SweAgent(),
 )
 #: Formats that are a growing file of JSON lines; one line per format.
-LOG_IMPORTERS: tuple[LogImporter, ...] = ()
+LOG_IMPORTERS: tuple[LogImporter, ...] = (Codex(),)
 #: Our own export comes in by the install door, not as foreign events.
 NATIVE = NativeBundle()
 
