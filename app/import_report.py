@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import sys
 from collections.abc import Sequence
 from typing import Any
 
@@ -101,6 +102,14 @@ class Printer:
             known = self._gaps.setdefault(str(document["format"]), {})
             known.update({(gap["what"], gap["why"]): None for gap in document["gaps"]})
 
+    def followed(self, document: Wire) -> None:
+        """What became of a file that is followed, at once also for a program that reads it."""
+        if self._json:
+            console.out_json(line(document))
+        else:
+            _show(document, verbose=self._verbose)
+        sys.stdout.flush()
+
     def end(self) -> None:
         """Once per format, what its files do not record."""
         for name, gaps in self._gaps.items():
@@ -127,12 +136,29 @@ def _show(document: Wire, *, verbose: bool) -> None:
         )
     if document["trajectories"] and document["outcome"] != "unchanged":
         console.say(f"  tokens: {_tokens(document)}")
+    hidden = redaction(document)
+    if hidden:
+        console.say(f"  {hidden}")
     for gap in document["gaps"] if verbose else ():
         console.say(f"  not recorded: {console.safe(gap['what'])}: {console.safe(gap['why'], 300)}")
     for text in document["notes"]:
         console.say(f"  note: {console.safe(text, 300)}")
     for item in document["refused"]:
         console.say(f"  refused: {console.safe(item['where'])}: {console.safe(item['why'], 400)}")
+
+
+def redaction(document: Wire) -> str:
+    """What was hidden, or that nothing was looked for; empty where there is nothing to say."""
+    found = document["redacted"]
+    if found["rules"] == "0":
+        return "redacted: nothing was looked for, as you asked"
+    if not found["places"]:
+        return ""
+    places = sum(found["places"].values())
+    by_rule = ", ".join(
+        f"{console.safe(name)} {fmt.count(number)}" for name, number in found["places"].items()
+    )
+    return f"redacted: {fmt.plural(places, 'secret')} ({by_rule})"
 
 
 def _tokens(document: Wire) -> str:

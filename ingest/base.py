@@ -397,6 +397,8 @@ class Report:
     """Kept originals of a log format."""
     redacted: Tally = field(default_factory=Tally)
     """What was hidden in the source so far, by rule."""
+    rules: str = ""
+    """The rules this reading hid secrets by (redact.Rules.mark); `0`: none, as was asked."""
     elapsed_us: int = 0
 
     @property
@@ -445,7 +447,11 @@ class Report:
             "gaps": [gap.plain() for gap in found.gaps.values()],
             "notes": list(found.notes),
             "source": self.source,
-            "redacted": {"places": dict(self.redacted.places), "bytes": self.redacted.bytes},
+            "redacted": {
+                "rules": self.rules,
+                "places": dict(self.redacted.places),
+                "bytes": self.redacted.bytes,
+            },
             "waiting": {"lines": self.waiting_lines, "bytes": self.waiting_bytes},
             "known_bytes": self.known_bytes,
             "segments": self.segments,

@@ -301,7 +301,7 @@ class _Importing:
         """Everything for one source."""
         began = time.monotonic_ns()
         name = named.name
-        report = Report(path=name)
+        report = Report(path=name, rules=self.rules.mark)
         try:
             size = file.seek(0, os.SEEK_END)
             report.bytes_read = size
@@ -681,6 +681,7 @@ class _Importing:
 
     def _install_private(self, job: _Job, importer: NativeBundle, file: BinaryIO) -> None:
         report = job.report
+        report.rules = ""
         trajectory, lines = importer.install(
             self.store,
             self.blobs,
