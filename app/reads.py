@@ -187,7 +187,8 @@ def _sequence(summary: Mapping[str, object]) -> int:
 def prices(runtime: Runtime, who: Principal) -> Wire:
     """The price table, shipped rows and stated ones, and the newest act about it."""
     table = runtime.price_table(who)
-    last = runtime.last_price_act(who)
+    made = runtime.price_acts(who)
+    last = made[-1].number if made else 0
     return {
         "prices": [wire.plain(row) for row in table.rows],
         "digest": table.digest,

@@ -38,6 +38,7 @@ NAVIGATION = (
     ("Trajectories", links.trajectories(), "t"),
     ("Import", links.imports(), "i"),
     ("Health", links.health(), "h"),
+    ("Settings", links.prices(), "s"),
 )
 #: Keys of the `?` list, in the order shown: (keys, what they do).
 KEYS: tuple[tuple[str, str], ...] = (
@@ -56,6 +57,7 @@ KEYS: tuple[tuple[str, str], ...] = (
     ("g t", "trajectories"),
     ("g i", "import"),
     ("g h", "health"),
+    ("g s", "settings: prices"),
     ("?", "this list"),
 )
 

@@ -19,6 +19,7 @@ from msgspec import Meta
 from core.canonical import canonical
 from core.errors import InvalidInput
 from core.instants import Instant
+from core.wording import schema_error
 
 ActKind = Literal[
     "note",
@@ -156,7 +157,10 @@ def decode(kind: str, data: object) -> Body:
     try:
         body = msgspec.convert(data, BODIES[kind])
     except msgspec.ValidationError as error:
-        raise InvalidInput(f"the {kind} does not fit: {error}", field="body") from error
+        why = schema_error(error, f"a {kind}")
+        if BODIES[kind] is Tag:
+            why = "a tag is 1 to 48 lower-case letters, digits, '.', '_', '/' or '-'"
+        raise InvalidInput(why, field="body") from error
     if len(encode(body)) > ACT_BYTES_MAX:
         raise InvalidInput(f"a {kind} is at most {ACT_BYTES_MAX} bytes", field="body")
     return body

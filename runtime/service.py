@@ -359,10 +359,11 @@ class Runtime:
         """Shipped prices, and over them those that people stated."""
         return table_at(self.store, who.tenant)
 
-    def last_price_act(self, who: Principal) -> int:
-        """Number of the newest act about prices, 0 for none: what `expected_last` of one is."""
+    def price_acts(self, who: Principal) -> tuple[Act, ...]:
+        """All acts about prices in order, those that no longer hold too; the number of the last
+        is what `expected_last` of the next is."""
         found = self._all_acts(who, kinds=PRICE_KINDS)
-        return max((act.number for act in found if act.trajectory_id is None), default=0)
+        return tuple(act for act in found if act.trajectory_id is None)
 
     def derived_cost(self, who: Principal, trajectory_id: str) -> Derived | None:
         """What the tokens of a trajectory's summary cost by the price table; None where no summary

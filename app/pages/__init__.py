@@ -8,8 +8,18 @@ from app.pages.health import router as health
 from app.pages.home import router as home
 from app.pages.imports import router as imports
 from app.pages.live import router as live
+from app.pages.prices import router as prices
 from app.pages.system import router as system
 from app.pages.trajectories import router as trajectories
 from app.pages.trajectory import router as trajectory
 
-ROUTERS: tuple[APIRouter, ...] = (home, trajectories, trajectory, live, imports, health, system)
+ROUTERS: tuple[APIRouter, ...] = (
+    home,
+    trajectories,
+    trajectory,
+    live,
+    imports,
+    health,
+    prices,
+    system,
+)
