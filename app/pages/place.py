@@ -8,7 +8,7 @@ from typing import Literal, get_args
 
 from app import links
 
-Tab = Literal["event", "state", "context", "operations", "evidence"]
+Tab = Literal["event", "state", "context", "operations", "budget", "evidence"]
 Axis = Literal["event", "time"]
 ContextView = Literal["changes", "only", "repeated", "all"]
 TABS: tuple[Tab, ...] = get_args(Tab)
@@ -59,7 +59,7 @@ class Place:
         place = replace(self, **changes) if changes else self  # type: ignore[arg-type]
         if seq is not None and seq != self.seq and (place.older or place.m is not None):
             place = replace(place, older="", m=None)
-        before, after = _around(replace(place, seq=0) if place.seq else place)
+        before, after = _around(place)
         return f"{before}@{place.seq if seq is None else seq}{after}"
 
     def go(self, **query: object) -> str:

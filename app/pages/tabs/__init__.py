@@ -11,7 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from app.pages.place import Tab
-from app.pages.tabs import context, event, evidence, operations, state
+from app.pages.tabs import budget, context, event, evidence, operations, state
+from app.pages.tabs.budget import BudgetPanel
 from app.pages.tabs.context import ContextPanel
 from app.pages.tabs.event import EventPanel
 from app.pages.tabs.evidence import EvidencePanel
@@ -19,12 +20,15 @@ from app.pages.tabs.operations import OperationsPanel
 from app.pages.tabs.reads import Reads
 from app.pages.tabs.state import StatePanel
 
-Panel = EventPanel | StatePanel | ContextPanel | OperationsPanel | EvidencePanel | None
+Panel = (
+    EventPanel | StatePanel | ContextPanel | OperationsPanel | BudgetPanel | EvidencePanel | None
+)
 
 TABS: dict[Tab, Callable[[Reads], Panel]] = {
     "event": event.load,
     "state": state.load,
     "context": context.load,
     "operations": operations.load,
+    "budget": budget.load,
     "evidence": evidence.load,
 }
