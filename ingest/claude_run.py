@@ -1,0 +1,373 @@
+"""One Claude Code session while it is derived: which line belongs to which agent.
+
+A session file holds the lines of its own agent and, in older layouts, those of its sub-agents
+between them (`isSidechain`); newer ones keep each sub-agent in a file of its own. Every agent is
+a trajectory. A side line belongs to the agent it names (`agentId`), else to the chain of parents
+it hangs on; one whose parent is not in the file belongs to the only side chain there is, else it
+begins one.
+
+INVARIANT
+1. Where a line belongs follows from it and the lines before it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from core.errors import InvalidInput
+from core.events.fields import Json
+from core.events.task import Capabilities, Parent, Restart, TaskStarted
+from core.strictjson import loads
+from ingest import claude_lines
+from ingest.base import Findings, Grown, Line, LogSegment
+from ingest.build import SourceKey
+from ingest.claude_chain import Chain, Spawn
+from ingest.claude_lines import an_object, text
+
+NAME = "claude-code"
+VERSION = 1
+SESSION = "Claude Code session"
+AGENT = "Claude Code sub-agent"
+EXPORT = "Claude Code web export"
+_FACTS = ("cwd", "gitBranch", "version", "sessionId", "entrypoint", "agentId")
+#: Calls that start a sub-agent, remembered until the side chain of each begins.
+_SPAWNS_MAX = 1000
+#: Side chains of one file that name no agent; what hangs on nothing beyond that is one chain more.
+_SIDE_CHAINS_MAX = 1000
+
+
+def session_source(session: str) -> str:
+    """Source id of a session whose id is known."""
+    return f"session:{session}"
+
+
+def agent_source(source_id: str, agent: str) -> str:
+    """Source id of a sub-agent within a source, or beside it."""
+    return f"{source_id}#agent:{agent}"
+
+
+class Run:
+    """A LogRun (see the port)."""
+
+    def __init__(
+        self,
+        source_id: str,
+        *,
+        session: str | None = None,
+        agent: str | None = None,
+        meta: dict[str, Any] | None = None,
+        layout: str = SESSION,
+        importer: str = NAME,
+    ) -> None:
+        """`session` and `agent` are those the file's name states; `meta` is what lies beside a
+        sub-agent's file."""
+        self.layout = layout if agent is None else AGENT
+        self.findings = Findings()
+        self._importer = importer
+        self._source_id = source_id
+        self._session = session
+        self._agent = agent
+        self._meta = meta or {}
+        self._flat = layout == EXPORT
+        self._unit = "logline" if self._flat else "line"
+        self._settled = self._flat or agent is not None
+        """Whether it is known if the file is a sub-agent's."""
+        self._own = self._chain(None)
+        self._subs: dict[str, Chain] = {}
+        self._roots: dict[str, str] = {}
+        """uuid of a side line without agentId -> name of its chain."""
+        self._root_names: set[str] = set()
+        self._spawns: list[Spawn] = []
+        self._copied: dict[str, int] = {}
+        """Lines of another session, by its id."""
+        self._said: list[str] = []
+
+    # --- segments ----------------------------------------------------------------------------
+
+    def feed(self, segment: LogSegment) -> tuple[Grown, ...]:
+        """See the port."""
+        self._recognise(segment)
+        routed = [(line, self._route(line)) for line in segment.lines]
+        ahead: dict[int, list[Line]] = {}
+        for line, chain in routed:
+            ahead.setdefault(id(chain), []).append(line)
+        begun: dict[int, Chain] = {}
+        if routed and not self._own.started:
+            begun[id(self._own)] = self._own
+            self._own.begin(segment)
+            self._start(self._own, ahead.get(id(self._own), []), segment.lines)
+        for line, chain in routed:
+            if id(chain) not in begun:
+                begun[id(chain)] = chain
+                chain.begin(segment)
+            if not chain.started:
+                for other in begun.values():
+                    other.flush()
+                self._collect(begun.values())
+                self._start(chain, ahead[id(chain)], segment.lines)
+            chain.take(line)
+        grown = [(chain, chain.end()) for chain in begun.values()]
+        self._collect(begun.values())
+        self._tell()
+        return tuple(
+            Grown(chain.key.trajectory_id, chain.sub, chain.title, events)
+            for chain, events in sorted(grown, key=lambda one: one[0].sub is not None)
+            if events
+        )
+
+    def _collect(self, chains: Iterable[Chain]) -> None:
+        for chain in chains:
+            self._spawns += chain.spawns
+            chain.spawns = []
+        del self._spawns[:-_SPAWNS_MAX]
+
+    def _recognise(self, segment: LogSegment) -> None:
+        """Whether the whole file is a sub-agent's, by its first side line."""
+        if self._settled:
+            return
+        for line in segment.lines:
+            value = line.value or {}
+            if "isSidechain" not in value:
+                continue
+            self._settled = True
+            agent = text(value.get("agentId"))
+            if value["isSidechain"] is True and agent is not None:
+                self._agent, self.layout = agent, AGENT
+            return
+
+    # --- which agent -------------------------------------------------------------------------
+
+    def _route(self, line: Line) -> Chain:
+        value = line.value
+        if value is None or self._flat:
+            return self._own
+        session = text(value.get("sessionId"))
+        if session is not None and self._session not in (None, session):
+            self._copied[session] = self._copied.get(session, 0) + 1
+        if value.get("isSidechain") is not True:
+            return self._own
+        agent = text(value.get("agentId"))
+        if self._agent is not None and agent in (None, self._agent):
+            return self._own
+        return self._sub(agent if agent is not None else self._root_of(value))
+
+    def _root_of(self, value: dict[str, Any]) -> str:
+        """Name of the side chain of a line that names no agent."""
+        uuid, parent = text(value.get("uuid")), text(value.get("parentUuid"))
+        root = self._roots.get(parent) if parent is not None else None
+        if root is None:
+            if parent is not None and len(self._root_names) == 1:
+                (root,) = self._root_names
+                self.findings.gap(
+                    "which sub-agent some side lines belong to",
+                    "their parents are not in the file: they were put to the only side chain "
+                    "before them",
+                )
+            elif len(self._root_names) >= _SIDE_CHAINS_MAX:
+                root = "others"
+            else:
+                root = uuid or f"chain-{len(self._root_names) + 1}"
+        self._root_names.add(root)
+        if uuid is not None:
+            self._roots[uuid] = root
+        return root
+
+    def _sub(self, name: str) -> Chain:
+        chain = self._subs.get(name)
+        if chain is None:
+            chain = self._subs[name] = self._chain(name)
+        return chain
+
+    def _chain(self, name: str | None) -> Chain:
+        source = self._source_id if name is None else agent_source(self._source_id, name)
+        return Chain(SourceKey(self._importer, VERSION, source), name, self.findings, self._unit)
+
+    # --- the start of a trajectory -----------------------------------------------------------
+
+    def _start(self, chain: Chain, lines: list[Line], whole: tuple[Line, ...]) -> None:
+        """TaskStarted, from what the rest of this segment says of the agent."""
+        values = [line.value for line in lines if line.value is not None]
+        first = lines[0] if lines else whole[0]
+        asked = next(
+            (
+                line
+                for line in lines
+                if line.value is not None and claude_lines.prompt_of(line.value) is not None
+            ),
+            None,
+        )
+        task = claude_lines.prompt_of(asked.value) if asked is not None and asked.value else None
+        is_agent = chain.sub is not None or self._agent is not None
+        spawn = self._spawned_by(task) if chain.sub is not None else None
+        facts = {name: _first(values, name) for name in _FACTS}
+        kind = self._kind(chain, spawn, values)
+        version = facts["version"]
+        payload = TaskStarted(
+            title=self._title(chain, spawn, kind, values),
+            standing="imported",
+            capabilities=Capabilities(
+                intents="proposals",
+                exact_inputs="derived",
+                workspace="derived",
+                approvals="derived",
+                times="recorded",
+            ),
+            task=task,
+            requester="the agent above" if is_agent else None,
+            agent=" ".join(
+                part
+                for part in ("Claude Code", version, f"({kind})" if kind else None)
+                if part is not None
+            ),
+            source=AGENT if is_agent else self.layout,
+            parent=self._parent(chain, spawn, facts["sessionId"]),
+            restart=self._restart(facts["sessionId"]) if not is_agent else None,
+            configuration=_configuration(facts, values) or None,
+            labels=_labels(facts, chain.sub or self._agent) or None,
+        )
+        chain.start(payload, [first] if asked is None or asked is first else [first, asked])
+        self._gaps()
+
+    def _title(
+        self, chain: Chain, spawn: Spawn | None, kind: str | None, values: list[dict[str, Any]]
+    ) -> str:
+        found = claude_lines.title_of(values)
+        if chain.sub is None and self._agent is None:
+            project = _labels(dict.fromkeys(_FACTS) | {"cwd": _first(values, "cwd")}, None)
+            place = f" in {project['project']}" if "project" in project else ""
+            return found or f"Claude Code session {(self._session or '')[:8]}".strip() + place
+        named = spawn.title if spawn is not None else None
+        if chain.sub is None:
+            named = text(self._meta.get("description"))
+        said = claude_lines.one_line(named or found or "")
+        name = kind or f"Sub-agent {(chain.sub or self._agent or '')[:12]}"
+        return f"{name}: {said}" if said else name
+
+    def _kind(self, chain: Chain, spawn: Spawn | None, values: list[dict[str, Any]]) -> str | None:
+        """What kind of sub-agent it is, where that is stated."""
+        if spawn is not None and spawn.kind is not None:
+            return spawn.kind
+        if chain.sub is None and self._agent is not None:
+            stated = text(self._meta.get("agentType")) or _first(values, "attributionAgent")
+            return stated[:60] if stated is not None else None
+        return None
+
+    def _spawned_by(self, task: str | None) -> Spawn | None:
+        """The call whose prompt this side chain begins with, each call once."""
+        for index, spawn in enumerate(self._spawns):
+            if task is not None and spawn.prompt == task:
+                return self._spawns.pop(index)
+        return None
+
+    def _parent(self, chain: Chain, spawn: Spawn | None, session: str | None) -> Parent | None:
+        if spawn is not None:
+            return Parent(trajectory_id=spawn.trajectory_id, operation_id=spawn.operation_id)
+        if chain.sub is not None:
+            return Parent(trajectory_id=self._own.key.trajectory_id)
+        session = self._session or session
+        if self._agent is None or session is None:
+            return None
+        depth = self._meta.get("spawnDepth")
+        deep = isinstance(depth, int) and depth > 1
+        call = text(self._meta.get("toolUseId"))
+        return Parent(
+            trajectory_id=SourceKey(NAME, VERSION, session_source(session)).trajectory_id,
+            operation_id=None if deep or call is None or len(call) > 96 else call,
+        )
+
+    def _restart(self, session: str | None) -> Restart | None:
+        """A file that begins with lines of another session was resumed from it."""
+        if self._session is None or session in (None, self._session):
+            return None
+        assert session is not None
+        return Restart(
+            description=f"resumed: the file begins with history copied from session {session}",
+            trajectory_id=SourceKey(NAME, VERSION, session_source(session)).trajectory_id,
+        )
+
+    # --- what the report says ----------------------------------------------------------------
+
+    def _gaps(self) -> None:
+        gap = self.findings.gap
+        gap("intents before their effect", "tool calls are what the model asked for")
+        gap(
+            "the request as it was sent",
+            "the system prompt, the tool descriptions and how attachments were put into it are "
+            "not in the file, so contexts are partial",
+        )
+        gap("owners, leases, reservations and checkpoints", "the program records none")
+        gap("granted permissions", "a grant leaves no line; only refusals and approved plans do")
+        gap("attempts of a model call", "only those that failed leave a line (api_error)")
+        gap("changes of the workspace", "edits are recorded with their patch, commands are not")
+        gap("how the session ended", "the file has no end: it may still go on, or be resumed")
+
+    def _tell(self) -> None:
+        """What holds for all lines so far; it replaces what was said before."""
+        found = self.findings
+        for what in self._said:
+            found.gaps.pop(what, None)
+            if what in found.notes:
+                found.notes.remove(what)
+        self._said = []
+        waiting = self._own.open_calls + sum(chain.open_calls for chain in self._subs.values())
+        if waiting:
+            self._say_gap(
+                f"the outcome of {waiting} proposed call" + ("s" if waiting > 1 else ""),
+                "the file holds no result for it, so whether it was sent is unknown",
+            )
+        unreported = found.tokens.unreported
+        if unreported:
+            self._say_gap(
+                f"tokens of {unreported} " + ("reply" if unreported == 1 else "replies"),
+                "the file holds no usage for that; it is not counted as zero",
+            )
+        for session, lines in sorted(self._copied.items())[:20]:
+            note = (
+                f"{lines} lines state session {session[:60]}: history copied when it was resumed; "
+                "what they say is counted here and, if it is imported, in that session too"
+            )
+            self._said.append(note)
+            found.notes.append(note)
+
+    def _say_gap(self, what: str, why: str) -> None:
+        self._said.append(what)
+        self.findings.gap(what, why)
+
+
+def _first(values: list[dict[str, Any]], name: str) -> str | None:
+    return next((found for value in values if (found := text(value.get(name))) is not None), None)
+
+
+def _configuration(facts: dict[str, str | None], values: list[dict[str, Any]]) -> dict[str, Json]:
+    mode = _first(values, "permissionMode")
+    found: dict[str, Json] = {key: item for key, item in facts.items() if item is not None}
+    if mode is not None:
+        found["permissionMode"] = mode
+    return found
+
+
+def _labels(facts: dict[str, str | None], agent: str | None) -> dict[str, str]:
+    """What a person filters by."""
+    folder = facts["cwd"]
+    project = None
+    if folder is not None:
+        project = folder.replace("\\", "/").rstrip("/").rpartition("/")[2] or None
+    named = {
+        "project": project,
+        "folder": folder,
+        "branch": facts["gitBranch"],
+        "session": facts["sessionId"],
+        "sub_agent": agent,
+    }
+    return {key: item for key, item in named.items() if item}
+
+
+def meta_of(data: bytes | None) -> dict[str, Any]:
+    """The object beside a sub-agent's file; empty where there is none that can be read."""
+    if data is None:
+        return {}
+    try:
+        return an_object(loads(data))
+    except InvalidInput:
+        return {}
