@@ -24,6 +24,31 @@ def trajectories(**query: object) -> str:
     return _query("/trajectories", query)
 
 
+def export_trajectories(**query: object) -> str:
+    """A list as a file: `form` (csv, jsonl, logs), and its q, sort, dir or ids."""
+    return _query("/trajectories/export", query)
+
+
+def compare_trajectories(**query: object) -> str:
+    """Two trajectories side by side (a, b)."""
+    return _query("/trajectories/compare", query)
+
+
+def save_view() -> str:
+    """Keep a list under a name."""
+    return "/trajectories/views"
+
+
+def drop_view() -> str:
+    """Offer a saved list no longer."""
+    return "/trajectories/views/drop"
+
+
+def find(**query: object) -> str:
+    """Full-text search over all trajectories, or a jump (text)."""
+    return _query("/find", query)
+
+
 def trajectory(trajectory_id: str) -> str:
     """A trajectory at its head."""
     return f"/t/{quote(trajectory_id)}"
@@ -42,6 +67,26 @@ def jump(trajectory_id: str, **query: object) -> str:
 def live(trajectory_id: str, after: int) -> str:
     """The stream that says when a trajectory's head has moved beyond `after`."""
     return _query(f"/t/{quote(trajectory_id)}/live", {"after": after})
+
+
+def live_list(after: int) -> str:
+    """The stream that says when some trajectory has changed since `after` (microseconds)."""
+    return _query("/trajectories/live", {"after": after})
+
+
+def newer(since: int) -> str:
+    """How many trajectories changed since then, as the line above a list."""
+    return _query("/trajectories/newer", {"since": since})
+
+
+def tree(trajectory_id: str) -> str:
+    """A trajectory with its parent and sub-agents."""
+    return f"/t/{quote(trajectory_id)}/tree"
+
+
+def notes(trajectory_id: str, **query: object) -> str:
+    """Notes and tags of a trajectory; a form posts here."""
+    return _query(f"/t/{quote(trajectory_id)}/notes", query)
 
 
 def verify(trajectory_id: str, sequence_number: int, **query: object) -> str:

@@ -267,6 +267,7 @@ doc.addEventListener("click", (event) => {
   if (!(target instanceof Element)) return;
   if (target.closest("[data-theme-switch]")) switchTheme();
   else if (target.closest("[data-keys]")) one("#keys").showModal();
+  else if (target.closest("[data-again]")) location.reload();
   else if (target.closest("[data-copy-link]")) copyLink();
   else if (target.closest("[data-copy]")) { const b = target.closest("[data-copy]"); copy(b.dataset.copy, b); }
   else ribbonClick(event);
