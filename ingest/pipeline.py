@@ -363,7 +363,8 @@ class _Importing:
         if size == 0:
             raise ImportRefused("the file is empty (0 bytes)", where="byte 0", reason="empty")
         file.seek(0)
-        head = file.read(_HEAD_BYTES)
+        # A refusal shows some of these bytes. Own rules wait for whole lines.
+        head = redact.redact(file.read(_HEAD_BYTES), Rules(self.rules.builtin))[0]
         document.recognise_foreign_bytes(head)
         if not head.strip() and size <= _HEAD_BYTES:
             raise ImportRefused(
