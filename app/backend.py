@@ -12,11 +12,11 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, BinaryIO, Protocol
 
-from app import links, lockfile, reads, wire
+from app import following, links, lockfile, reads, wire
+from app.following import Memory
 from app.lockfile import Owner
 from app.remote import Progress, Remote
 from app.settings import Settings
@@ -27,6 +27,8 @@ from core.limits import IMPORT_BYTES_MAX, PAGE_ROWS_MAX
 from core.principal import Principal
 from ingest.base import Refusal, Report
 from ingest.files import OpenedFile, Skipped, show, walk
+from ingest.follow import How
+from ingest.pipeline import Following
 
 Wire = dict[str, Any]
 WAIT_SECONDS = 60.0
@@ -59,6 +61,7 @@ class Backend(Protocol):
     def import_path(
         self, path: str, progress: Progress, as_name: str | None = None
     ) -> Iterator[Wire]: ...
+    def follow(self, opened: OpenedFile, how: How, memory: Memory) -> Wire: ...
 
 
 class Local:
@@ -137,6 +140,11 @@ class Local:
         for report in self.parts.import_path(self.who, path, progress, as_name):
             yield _document(report)
 
+    def follow(self, opened: OpenedFile, how: How, memory: Memory) -> Wire:
+        self.parts.runs = memory.runs
+        this_time = Following(how.source, how.at_work, how.edges)
+        return _document(self.parts.import_opened(self.who, opened, this_time))
+
 
 class Served:
     """The server that owns the store."""
@@ -209,11 +217,16 @@ class Served:
                     yield _document(Report(found.name, outcome="skipped", refused=refused))
                     continue
                 with found.file:
-                    yield self._upload(found, progress, as_name)
+                    given = source_name(found, as_name) if as_name is not None else None
+                    yield self._upload(found, progress, given)
         except ImportRefused as error:
             yield _document(Report(show(path), refused=[Refusal.of(error)]))
 
-    def _upload(self, opened: OpenedFile, progress: Progress, as_name: str | None) -> Wire:
+    def _upload(self, opened: OpenedFile, progress: Progress, given: str | None) -> Wire:
+        importer = following.log_format(opened)
+        if opened.size > IMPORT_BYTES_MAX and importer is not None:
+            sent = following.Sent()
+            return following.send(self.remote, opened, None, importer, sent, given=given)
         if opened.size > IMPORT_BYTES_MAX:
             error = ImportRefused(
                 f"a server takes files of at most {IMPORT_BYTES_MAX:,} bytes; stop it and import "
@@ -222,17 +235,22 @@ class Served:
             )
             return _document(Report(opened.name, refused=[Refusal.of(error)]))
         try:
-            source = source_name(opened, as_name)
-            report = self.remote.import_file(replace(opened, identity=source), progress)
+            small = following.beside(importer, opened) if importer is not None else []
+            report = self.remote.import_file(opened, progress, given, small)
         except ImportRefused as error:
             return _document(Report(opened.name, refused=[Refusal.of(error)]))
         return {**report, "path": opened.name}
 
+    def follow(self, opened: OpenedFile, how: How, memory: Memory) -> Wire:
+        importer = following.log_format(opened)
+        if importer is None:
+            return self._upload(opened, lambda *_: None, how.source)
+        sent = memory.sent((self.remote.url, opened.identity))
+        return following.send(self.remote, opened, how, importer, sent)
 
-def source_name(opened: OpenedFile, as_name: str | None) -> str:
-    """What a file is remembered as: the name given (in a folder, with its own), or its path."""
-    if as_name is None:
-        return opened.identity
+
+def source_name(opened: OpenedFile, as_name: str) -> str:
+    """What a file is remembered as that was given a name; in a folder, with its own."""
     return f"{as_name}/{opened.name}" if opened.in_folder else as_name
 
 

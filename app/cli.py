@@ -123,6 +123,12 @@ def import_(
             help="Know the source by this name, not by its path.",
         ),
     ] = None,
+    follow: Annotated[
+        bool,
+        typer.Option(
+            "--follow", "-f", help="Go on, and take in what grows, until stopped with Ctrl-C."
+        ),
+    ] = False,
     verbose: Annotated[
         bool, typer.Option("--verbose", "-v", help="Say of each file what it cannot record.")
     ] = False,
@@ -138,6 +144,13 @@ def import_(
     if as_name is not None:
         import_report.check_name(as_name, paths)
     printed = import_report.Printer(json=json, verbose=verbose)
+    if follow:
+        from app import following
+
+        following.follow(
+            lambda: _backend(data, server, write=True), paths, as_name, printed.followed
+        )
+        raise typer.Exit(printed.exit_code)
     there = [path for path in paths if not printed.missing(path)]
     # A store is not made for the sake of a path that leads nowhere.
     if there:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Any, BinaryIO
 from urllib.parse import urlsplit
 
@@ -21,6 +22,7 @@ import orjson
 from app import links
 from app.errors import HttpRefused
 from core import errors as core_errors
+from core.canonical import digest_text, sha256
 from core.errors import AckUnknown, InvalidInput, StoreStopped, StrandlineError
 from ingest.files import OpenedFile, digest_of
 
@@ -47,6 +49,19 @@ _KINDS: dict[str, type[StrandlineError]] = {
     for kind in _leaves(StrandlineError)
     if kind.__module__ == core_errors.__name__ and kind.code != StrandlineError.code
 }
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """Some bytes of a growing file on their way to a server."""
+
+    data: bytes
+    offset: int
+    source: str | None
+    """Source id, where it is known or given."""
+    following: bool
+    at_work: bool
+    beside: tuple[str, ...]
 
 
 class Remote:
@@ -110,14 +125,22 @@ class Remote:
                 written += len(chunk)
         return written
 
-    def import_file(self, opened: OpenedFile, progress: Progress) -> Wire:
+    def import_file(
+        self,
+        opened: OpenedFile,
+        progress: Progress,
+        source: str | None = None,
+        beside: list[str] | None = None,
+    ) -> Wire:
         """Upload one file and wait for its report (Report.document as JSON).
 
-        The server remembers it under the same identity as if it had read the path itself. A file
-        that changes while it is sent is refused, whatever the server made of it.
+        `source` is what it is to be remembered as, `beside` what lies beside it. The server
+        remembers it under the same identity as if it had read the path itself. A file that changes
+        while it is sent is refused, whatever the server made of it.
         """
         size = opened.size
         digest = digest_of(opened.file)
+        beside = beside or []
 
         def chunks() -> Iterator[bytes]:
             left = size
@@ -131,9 +154,11 @@ class Remote:
                 links.api_imports(),
                 params={
                     "name": opened.name[-NAME_CHARS_MAX:],
-                    "source": opened.identity[-SOURCE_CHARS_MAX:],
+                    "path": opened.identity[-SOURCE_CHARS_MAX:],
                     "digest": digest,
-                },
+                    "beside": beside,
+                }
+                | ({"source": source} if source is not None else {}),
                 content=chunks(),
                 headers={
                     "Content-Type": "application/octet-stream",
@@ -141,6 +166,29 @@ class Remote:
                 },
             )
         return self._report(_answer(answer), size, progress)
+
+    def import_piece(self, name: str, path: str, piece: Piece) -> Wire:
+        """Upload some bytes of a growing file and wait for the report."""
+        query: dict[str, Any] = {
+            "name": name[-NAME_CHARS_MAX:],
+            "path": path[-SOURCE_CHARS_MAX:],
+            "digest": digest_text(sha256(piece.data)),
+            "offset": str(piece.offset),
+            "following": str(piece.following).lower(),
+            "at_work": str(piece.at_work).lower(),
+            "beside": list(piece.beside),
+        }
+        if piece.source is not None:
+            query["source"] = piece.source
+        with _reached(self.url, writing=True):
+            answer = self._http.post(
+                links.api_imports(),
+                params=query,
+                content=piece.data,
+                headers={"Content-Type": "application/octet-stream"},
+            )
+        report = self._report(_answer(answer), len(piece.data), lambda *_: None)
+        return {**report, "path": name}
 
     def _report(self, job: Wire, size: int, progress: Progress) -> Wire:
         tries = 0

@@ -27,8 +27,8 @@ from core.limits import IMPORT_FILES_MAX, MIB
 
 _CHUNK_BYTES = MIB
 _FOLDER_DEPTH_MAX = 32
-#: A file beside a log that says what it is (a few hundred bytes).
-COMPANION_BYTES_MAX = 64 * 1024
+#: A file beside a log that says what it is (a few hundred bytes); it travels in a query.
+COMPANION_BYTES_MAX = 4 * 1024
 _OPEN = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
 
 _KINDS = (
@@ -101,7 +101,8 @@ def walk(
 ) -> Iterator[OpenedFile | Skipped]:
     """The file at `path`, or every file in the folder and below it, in name order.
 
-    Only files for which `wanted` says so are opened; without it, all. Raises ImportRefused for a path that does not exist or cannot be opened.
+    Only files for which `wanted` says so are opened; without it, all. Raises ImportRefused for a
+    path that does not exist or cannot be opened.
     """
     named = os.fspath(path)
     try:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import base64
 import os
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path as FilePath
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Path, Query, Request, Response
+from fastapi import APIRouter, Depends, Path, Query, Request, Response
 from pydantic import BaseModel, JsonValue
 from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import UploadFile
@@ -21,15 +22,18 @@ from app.deps import ImporterDep, JobsDep, PartsDep
 from app.errors import HttpRefused
 from app.jobs import ImportFile, Job
 from core.canonical import DIGEST_PATTERN
-from core.errors import ImportRefused
-from core.limits import IMPORT_FILES_MAX
+from core.errors import ImportRefused, InvalidInput
+from core.limits import IMPORT_FILES_MAX, INTEGER_MAX
 from ingest.base import Report
+from ingest.files import COMPANION_BYTES_MAX
 
 router = APIRouter(prefix="/v1/imports", tags=["imports"])
 
 NAME_CHARS_MAX = 255
 SOURCE_CHARS_MAX = 4096
 JOBS_LISTED = 50
+#: Small files beside one log.
+BESIDE_MAX = 4
 
 
 class ImportFileAnswer(answers.Answer):
@@ -60,6 +64,57 @@ class JobsAnswer(BaseModel):
     """Uploads, newest first."""
 
     imports: list[JobAnswer]
+
+
+@dataclass(frozen=True, slots=True)
+class ImportGrown:
+    """What the sender of a growing log says of the bytes it sends."""
+
+    offset: int
+    following: bool
+    at_work: bool
+    beside: dict[str, bytes]
+
+
+def _grown(
+    *,
+    offset: Annotated[
+        int,
+        Query(
+            ge=0,
+            le=INTEGER_MAX,
+            description="bytes of a known log that the body leaves out; needs `source`",
+        ),
+    ] = 0,
+    following: Annotated[
+        bool, Query(description="the sender follows a file that may still grow or be begun anew")
+    ] = False,
+    at_work: Annotated[
+        bool, Query(description="with `following`: last lines that may be added to wait")
+    ] = True,
+    beside: Annotated[
+        list[str] | None,
+        Query(
+            max_length=BESIDE_MAX,
+            description="small files beside a log, `<end of the name>:<base64url>`",
+        ),
+    ] = None,
+) -> ImportGrown:
+    """The query parameters of a growing log; InvalidInput where they are none."""
+    small: dict[str, bytes] = {}
+    for text in beside or ():
+        suffix, colon, coded = text.partition(":")
+        try:
+            data = base64.urlsafe_b64decode(coded)
+        except ValueError as error:
+            raise InvalidInput("`beside` is `<suffix>:<base64url>`", field="beside") from error
+        if not colon or not suffix or len(data) > COMPANION_BYTES_MAX:
+            raise InvalidInput(
+                f"`beside` is `<suffix>:<base64url>` of at most {COMPANION_BYTES_MAX} bytes",
+                field="beside",
+            )
+        small[suffix] = data
+    return ImportGrown(offset, following, at_work, small)
 
 
 @router.post(
@@ -99,6 +154,15 @@ async def upload(
         str | None,
         Query(max_length=SOURCE_CHARS_MAX, description="what a raw body is remembered as"),
     ] = None,
+    path: Annotated[
+        str | None,
+        Query(
+            max_length=SOURCE_CHARS_MAX,
+            description="where a raw body lies with its sender: what it is remembered as, unless "
+            "`source` or the format says otherwise",
+        ),
+    ] = None,
+    grown: Annotated[ImportGrown, Depends(_grown)],
     digest: Annotated[
         str | None,
         Query(pattern=DIGEST_PATTERN, description="of a raw body, as its sender read it first"),
@@ -108,7 +172,11 @@ async def upload(
 
     The same `source` again, grown, appends what is new.
     """
-    files = await uploaded(request, parts.uploads, ImportName(name, source, digest))
+    files = await uploaded(request, parts.uploads, ImportName(name, source, digest, path))
+    if len(files) == 1:
+        file = files[0]
+        file.offset, file.following, file.at_work = grown.offset, grown.following, grown.at_work
+        file.beside = grown.beside
     job = jobs.submit(who, files)
     return answers.json(wire(job, request), 202, {"Location": links.api_import_job(job.job_id)})
 
@@ -120,6 +188,7 @@ class ImportName:
     name: str
     source: str | None = None
     digest: str | None = None
+    path: str | None = None
 
 
 async def uploaded(request: Request, folder: FilePath, named: ImportName) -> list[ImportFile]:
@@ -159,7 +228,7 @@ async def _raw(request: Request, folder: FilePath, named: ImportName) -> ImportF
     except BaseException:
         FilePath(path).unlink(missing_ok=True)
         raise
-    return ImportFile(named.name, FilePath(path), size, source=named.source)
+    return ImportFile(named.name, FilePath(path), size, source=named.source, path_there=named.path)
 
 
 def _copy(part: UploadFile, folder: FilePath) -> ImportFile:
