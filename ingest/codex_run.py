@@ -102,7 +102,7 @@ class _Part:
         if self.other_parts:
             gaps.append("parts that are no text are in the original only")
         if self.unseen:
-            gaps.append("the reply itself is not in the file, only its tokens")
+            gaps.append("no item of the reply is in the file")
         return ModelReplied(
             status="completed",
             model=self.model,
@@ -149,6 +149,7 @@ class CodexRun:
         self._thread: str | None = None
         self._model: str | None = None
         self._step = 0
+        self._turn_step = 0
         self._control: ControlState = "RUNNING"
         self._operations = NativeIds("op")
         self._unmatched = NativeIds("unpaired")
@@ -840,6 +841,7 @@ class CodexRun:
             ),
         )
         self._control = state
+        self._turn_step = self._step
         self._count(entry.kind, "ControlChanged")
 
     def _rolled_back(self, entry: Entry) -> None:
@@ -902,10 +904,7 @@ class CodexRun:
         if kind == "turn.started":
             self._turn(entry, "RUNNING", None)
         elif kind in ("turn.completed", "turn.failed"):
-            usage = payload.get("usage")
-            if isinstance(usage, dict):
-                self._unknown_usage += 1
-                self._input(entry, "usage of turn.completed", items.values(usage))
+            self._turn_usage(entry, payload.get("usage"), replied=kind == "turn.completed")
             reason = items.text(items.obj(payload.get("error")).get("message"))
             self._turn(entry, "PAUSED", reason or items.text(payload.get("message")))
         elif kind == "thread.started":
@@ -914,6 +913,19 @@ class CodexRun:
             self._input(entry, kind, None, text=items.text(payload.get("message")))
         else:
             self._exec_item(entry, items.obj(payload.get("item")))
+
+    def _turn_usage(self, entry: Entry, usage: object, *, replied: bool) -> None:
+        """What a turn's end says of tokens; a turn that ended had a reply, seen or not."""
+        self._release()
+        if isinstance(usage, dict):
+            self._unknown_usage += 1
+        if replied and self._step == self._turn_step:
+            reply = self._begin(entry, unseen=True)
+            part = self._part_of(reply, entry, at=reply.number)
+            part.unseen = True
+            part.usage_raw = items.values(usage) if isinstance(usage, dict) else None
+        elif isinstance(usage, dict):
+            self._input(entry, "usage of the turn", items.values(usage))
 
     def _exec_item(self, entry: Entry, item: dict[str, Any]) -> None:
         kind = items.text(item.get("type")) or items.text(item.get("item_type")) or ""

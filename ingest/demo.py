@@ -85,7 +85,9 @@ def seed(
     imported: list[str] = []
     fresh = False
     for path in committed():
-        for report in import_path(store, blobs, tenant, path, as_name=f"demo/{path.name}"):
+        # A log's name states its session, by which logs of one tree find each other.
+        name = None if path.suffix == ".jsonl" else f"demo/{path.name}"
+        for report in import_path(store, blobs, tenant, path, as_name=name):
             if not report.ok:
                 raise ImportRefused(f"{path.name}: {report.refused[0].why}")
             fresh = fresh or report.outcome != "unchanged"

@@ -125,6 +125,9 @@ def model_replied(draft: Draft, event: Event, payload: lean.ModelReplied) -> Non
         # Part of a reply that was counted; where its call is archived and closed, it stays so.
         if payload.usage is not None:
             _count_tokens(calls, payload.usage, model)
+            if known is not None and known.unreported:
+                calls.unreported -= 1
+                known = replace(known, unreported=False)
         if known is not None:
             put(draft, replace(known, last_sequence=sequence))
         return
@@ -158,6 +161,7 @@ def model_replied(draft: Draft, event: Event, payload: lean.ModelReplied) -> Non
             model or known.model,
             known.retry_of,
             known.control_epoch,
+            payload.usage is None,
         ),
     )
 

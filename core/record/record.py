@@ -197,6 +197,8 @@ class Call(Slice, frozen=True):
     model: str | None = None
     retry_of: str | None = None
     control_epoch: int = 0
+    unreported: bool = False
+    """It is counted as a reply without tokens; a further part may still bring them."""
 
     @property
     def closed(self) -> bool:
