@@ -491,6 +491,10 @@ class Runtime:
             forward=forward,
         )
 
+    def marks(self, who: Principal, trajectory_id: str, *, first: int, last: int) -> bytes:
+        """The marks of the events first..last, one byte each; fewer where the log ends before."""
+        return self.store.marks(who.tenant, trajectory_id, first=first, last=last)
+
     def at_time(self, who: Principal, trajectory_id: str, instant: Instant) -> int:
         """Last boundary at or before the instant on the clock of `clock_of`; 0 if none.
 

@@ -73,6 +73,31 @@ def load(connection: Connection, key: int, block: int) -> Content:
     return Content(row[0], _STEPS.decode(row[1]))
 
 
+def between(connection: Connection, key: int, first: int, last: int) -> bytes:
+    """The marks of the events first..last, one byte each; shorter where the log ends before."""
+    if last < first:
+        return b""
+    found = bytearray()
+    for block, marks in connection.execute(
+        "SELECT block, marks FROM blocks WHERE trajectory_key = ? AND block BETWEEN ? AND ? "
+        "ORDER BY block",
+        (key, of(first), of(last)),
+    ):
+        if len(found) != first_of(block) - first_of(of(first)):
+            break
+        found += marks
+    at = first_of(of(first)) + len(found)
+    if at <= last:
+        for (mark,) in connection.execute(
+            "SELECT mark FROM events WHERE trajectory_key = ? AND sequence_number BETWEEN ? AND ? "
+            "ORDER BY sequence_number",
+            (key, at, last),
+        ):
+            found.append(mark)
+    start = first - first_of(of(first))
+    return bytes(found[start : start + last - first + 1])
+
+
 def neighbour(
     connection: Connection, key: int, marks: tuple[int, ...], at: int, *, forward: bool
 ) -> int | None:

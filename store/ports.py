@@ -356,6 +356,11 @@ class RecoveryStore(Protocol):
         """Next (or previous) sequence number whose mark is one of `marks`."""
         ...
 
+    def marks(self, tenant: str, trajectory_id: str, *, first: int, last: int) -> bytes:
+        """The marks of the events first..last (core.events.marks), one byte each; fewer where the
+        log ends before."""
+        ...
+
     def at_time(self, tenant: str, trajectory_id: str, instant: Instant) -> int:
         """Last sequence number with recorded_at <= instant; 0 if none."""
         ...

@@ -190,6 +190,11 @@ class LogReader:
             at = _bounded(sequence_number)
             return blocks.neighbour(connection, key, marks, at, forward=forward)
 
+    def marks(self, tenant: str, trajectory_id: str, *, first: int, last: int) -> bytes:
+        with self._readers.use() as connection:
+            key = self._key(connection, tenant, trajectory_id)
+            return blocks.between(connection, key, max(1, first), _bounded(last))
+
     def at_time(self, tenant: str, trajectory_id: str, instant: Instant) -> int:
         """By bisection: recorded_at never decreases along a trajectory (LOG-3)."""
         with self._readers.use() as connection:

@@ -133,6 +133,19 @@ def test_neighbours_steps_and_times_are_those_of_a_search_through_all(
     assert world.findings() == []
 
 
+@pytest.mark.parametrize("count", [0, 5, BLOCK_EVENTS - 2, 3 * BLOCK_EVENTS + 7])
+def test_marks_are_those_of_the_events(world: SqliteWorld, count: int) -> None:
+    made = fill(world, count)
+    whole = world.store.events(TENANT, "t", limit=10_000)
+    stated = bytes([1, 14, *(int(one.mark) for one in made)])
+    assert len(stated) == len(whole)
+    assert world.store.marks(TENANT, "t", first=1, last=10**12) == stated
+    for first, last in ((1, 1), (2, 9), (BLOCK_EVENTS, BLOCK_EVENTS + 1), (200, 390), (9, 3)):
+        assert world.store.marks(TENANT, "t", first=first, last=last) == stated[first - 1 : last]
+    with pytest.raises(NotFound):
+        world.store.marks("other", "t", first=1, last=2)
+
+
 def test_heads_page_by_id(world: SqliteWorld) -> None:
     for name in ("c", "a", "b"):
         world.create(name)
@@ -153,6 +166,7 @@ def test_a_foreign_id_and_an_unknown_id_look_the_same(world: SqliteWorld) -> Non
         lambda name: store.operation_events(TENANT, name, "op"),
         lambda name: store.invocation_events(TENANT, name, "in"),
         lambda name: store.neighbour(TENANT, name, marks=(19,), sequence_number=0, forward=True),
+        lambda name: store.marks(TENANT, name, first=1, last=9),
         lambda name: store.at_time(TENANT, name, 2**60),
         lambda name: store.at_step(TENANT, name, 1),
         lambda name: store.staged(TENANT, name),
