@@ -59,7 +59,7 @@ class Backend(Protocol):
     def tree(self, trajectory_id: str) -> Wire: ...
     def prices(self) -> Wire: ...
     def import_path(
-        self, path: str, progress: Progress, as_name: str | None = None
+        self, path: str, progress: Progress, as_name: str | None = None, *, hide: bool = True
     ) -> Iterator[Wire]: ...
     def follow(self, opened: OpenedFile, how: How, memory: Memory) -> Wire: ...
 
@@ -135,9 +135,9 @@ class Local:
         return reads.prices(self.runtime, self.who)
 
     def import_path(
-        self, path: str, progress: Progress, as_name: str | None = None
+        self, path: str, progress: Progress, as_name: str | None = None, *, hide: bool = True
     ) -> Iterator[Wire]:
-        for report in self.parts.import_path(self.who, path, progress, as_name):
+        for report in self.parts.import_path(self.who, path, progress, as_name, hide=hide):
             yield _document(report)
 
     def follow(self, opened: OpenedFile, how: How, memory: Memory) -> Wire:
@@ -208,7 +208,7 @@ class Served:
         return self.remote.get(links.api_prices())
 
     def import_path(
-        self, path: str, progress: Progress, as_name: str | None = None
+        self, path: str, progress: Progress, as_name: str | None = None, *, hide: bool = True
     ) -> Iterator[Wire]:
         try:
             for found in walk(path):
@@ -218,13 +218,15 @@ class Served:
                     continue
                 with found.file:
                     given = source_name(found, as_name) if as_name is not None else None
-                    yield self._upload(found, progress, given)
+                    yield self._upload(found, progress, given, hide=hide)
         except ImportRefused as error:
             yield _document(Report(show(path), refused=[Refusal.of(error)]))
 
-    def _upload(self, opened: OpenedFile, progress: Progress, given: str | None) -> Wire:
+    def _upload(
+        self, opened: OpenedFile, progress: Progress, given: str | None, *, hide: bool = True
+    ) -> Wire:
         importer = following.log_format(opened)
-        if opened.size > IMPORT_BYTES_MAX and importer is not None:
+        if opened.size > IMPORT_BYTES_MAX and importer is not None and hide:
             sent = following.Sent()
             return following.send(self.remote, opened, None, importer, sent, given=given)
         if opened.size > IMPORT_BYTES_MAX:
@@ -236,7 +238,7 @@ class Served:
             return _document(Report(opened.name, refused=[Refusal.of(error)]))
         try:
             small = following.beside(importer, opened) if importer is not None else []
-            report = self.remote.import_file(opened, progress, given, small)
+            report = self.remote.import_file(opened, progress, given, small, hide=hide)
         except ImportRefused as error:
             return _document(Report(opened.name, refused=[Refusal.of(error)]))
         return {**report, "path": opened.name}

@@ -129,6 +129,10 @@ def import_(
             "--follow", "-f", help="Go on, and take in what grows, until stopped with Ctrl-C."
         ),
     ] = False,
+    no_redact: Annotated[
+        bool,
+        typer.Option("--no-redact", help="Keep secrets as they stand; the report says so."),
+    ] = False,
     verbose: Annotated[
         bool, typer.Option("--verbose", "-v", help="Say of each file what it cannot record.")
     ] = False,
@@ -144,6 +148,11 @@ def import_(
     if as_name is not None:
         import_report.check_name(as_name, paths)
     printed = import_report.Printer(json=json, verbose=verbose)
+    if follow and no_redact:
+        raise InvalidInput(
+            "--no-redact is for a file that is read once; a followed one always hides its secrets",
+            field="no-redact",
+        )
     if follow:
         from app import following
 
@@ -157,7 +166,9 @@ def import_(
         with _backend(data, server, write=True) as backend:
             for path in there:
                 with console.meter(path) as progress:
-                    for document in backend.import_path(path, progress, as_name):
+                    for document in backend.import_path(
+                        path, progress, as_name, hide=not no_redact
+                    ):
                         printed.document(document)
     printed.end()
     if printed.exit_code:

@@ -67,6 +67,8 @@ class ImportFile:
     """Then: what may still be added to waits."""
     beside: Mapping[str, bytes] = field(default_factory=dict)
     """Small files beside it, by how their names end."""
+    hide: bool = True
+    """Its secrets are redacted."""
     report: Report | None = None
     """The importer's report, once done."""
     error: StrandlineError | None = None

@@ -131,6 +131,8 @@ class Remote:
         progress: Progress,
         source: str | None = None,
         beside: list[str] | None = None,
+        *,
+        hide: bool = True,
     ) -> Wire:
         """Upload one file and wait for its report (Report.document as JSON).
 
@@ -157,6 +159,7 @@ class Remote:
                     "path": opened.identity[-SOURCE_CHARS_MAX:],
                     "digest": digest,
                     "beside": beside,
+                    "redact": str(hide).lower(),
                 }
                 | ({"source": source} if source is not None else {}),
                 content=chunks(),

@@ -83,9 +83,12 @@ class Parts:
                 stream,
                 identity=file.source,
                 path=file.path_there,
-                following=pipeline.Following(file.source, file.at_work) if file.following else None,
+                following=pipeline.Following(file.source, file.at_work, hide=file.hide)
+                if file.following
+                else None,
                 offset=file.offset,
                 beside=file.beside.get,
+                hide=file.hide,
                 progress=progress,
                 spool=self.uploads,
                 runs=self.runs,
@@ -104,16 +107,23 @@ class Parts:
                 self.projector.catch_up(who.tenant, trajectory.id)
 
     def import_path(
-        self, who: Principal, path: str, progress: Progress, as_name: str | None = None
+        self,
+        who: Principal,
+        path: str,
+        progress: Progress,
+        as_name: str | None = None,
+        *,
+        hide: bool = True,
     ) -> Iterator[Report]:
         """Import a file or a folder by its path; one report per file. `as_name` is the source's
-        identity instead of the path."""
+        identity instead of the path. `hide`: secrets are redacted."""
         for report in pipeline.import_path(
             self.opened.store,
             self.opened.blobs,
             who.tenant,
             path,
             as_name=as_name,
+            hide=hide,
             progress=progress,
             spool=self.uploads,
             runs=self.runs,
@@ -121,9 +131,7 @@ class Parts:
             self._project(who, report)
             yield report
 
-    def import_opened(
-        self, who: Principal, opened: OpenedFile, how: pipeline.Following
-    ) -> Report:
+    def import_opened(self, who: Principal, opened: OpenedFile, how: pipeline.Following) -> Report:
         """Take in what is new of a file that is followed."""
         report = pipeline.import_opened(
             self.opened.store,

@@ -167,12 +167,15 @@ async def upload(
         str | None,
         Query(pattern=DIGEST_PATTERN, description="of a raw body, as its sender read it first"),
     ] = None,
+    redact: Annotated[bool, Query(description="hide secrets before anything is kept")] = True,
 ) -> Response:
     """Queue an import. A raw body is one file; multipart/form-data carries several.
 
     The same `source` again, grown, appends what is new.
     """
     files = await uploaded(request, parts.uploads, ImportName(name, source, digest, path))
+    for one in files:
+        one.hide = redact
     if len(files) == 1:
         file = files[0]
         file.offset, file.following, file.at_work = grown.offset, grown.following, grown.at_work
