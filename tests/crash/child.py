@@ -18,6 +18,7 @@ from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
+from core.acts import Note
 from core.canonical import canonical, sha256
 from core.errors import StrandlineError
 from core.events import registry
@@ -26,7 +27,7 @@ from core.events.prepare import Prepared, prepare
 from core.events.task import TaskStarted
 from store import failpoints, writer
 from store.open import open_store
-from store.ports import AppendCommand, ClaimCommand, CreateCommand
+from store.ports import ActCommand, AppendCommand, ClaimCommand, CreateCommand
 
 TENANT = "local"
 ROUNDS = 3
@@ -100,7 +101,7 @@ class Teller:
         self.say(done=True, groups=stats.groups)
 
     def _round(self, number: int) -> None:
-        """One event alone, one with a blob, three requests at once."""
+        """One event alone, one with a blob, three requests and an act at once."""
         self.heard(f"a{number}", self._append(note(f"a{number}")))
         data = f"blob {number} ".encode() * 3_000
         try:
@@ -111,8 +112,24 @@ class Teller:
             self.say(blob=ref.digest)
             self.heard(f"b{number}", self._append(note(f"b{number}", ref)))
         names = [f"{letter}{number}" for letter in "cde"]
-        for name, future in [(name, self._append(note(name))) for name in names]:
+        told = [(name, self._append(note(name))) for name in names]
+        acted = self._act(f"f{number}")
+        for name, future in told:
             self.heard(name, future)
+        self.heard(f"f{number}", acted, word="acted")
+
+    def _act(self, name: str) -> Future[Any]:
+        return self._store.act(
+            ActCommand(
+                tenant=TENANT,
+                kind="note",
+                body=Note(name * 20),
+                actor="somebody",
+                request_id=name,
+                request_digest=sha256(name.encode()),
+                trajectory_id="t",
+            )
+        )
 
     def _append(self, *events: Prepared) -> Future[Any]:
         return self._store.append(
@@ -128,15 +145,19 @@ class Teller:
             )
         )
 
-    def heard(self, name: str, future: Future[Any]) -> None:
+    def heard(self, name: str, future: Future[Any], *, word: str = "acked") -> None:
         """Say what came of one command."""
         try:
             answer = future.result(SECONDS)
         except StrandlineError as error:
             self.say(refused=name, code=error.code, outcome=error.outcome)
             return
-        number = getattr(answer, "sequence_number", None) or answer.sequence_numbers[0]
-        self.say(acked=name, number=number, duplicate=getattr(answer, "duplicate", False))
+        number = (
+            getattr(answer, "number", None)
+            or getattr(answer, "sequence_number", None)
+            or answer.sequence_numbers[0]
+        )
+        self.say(**{word: name}, number=number, duplicate=getattr(answer, "duplicate", False))
 
 
 def run(folder: Path, out: int, *, rounds: int = ROUNDS, checkpoint_pages: int = 40) -> int:

@@ -79,6 +79,12 @@ def check(opened: Opened, said: Said, *, in_doubt: int) -> None:
     assert not lost, f"acknowledged and lost: {lost}"
     extra = set(names) - set(promised)
     assert len(extra) <= in_doubt, f"never acknowledged and there: {extra}"
+    acts = {one.request_id: one.number for one in opened.store.acts(TENANT)}
+    assert sorted(acts.values()) == list(range(1, len(acts) + 1)), "a gap among acts"
+    kept = {line["acted"]: line["number"] for line in said if "acted" in line}
+    lost = {name: number for name, number in kept.items() if acts.get(name) != number}
+    assert not lost, f"acknowledged and lost: {lost}"
+    assert len(acts) <= len(kept) + 1, "acts that nobody was told of"
     for line in said:
         if "blob" in line:
             assert digest_text(sha256(opened.blobs.read(TENANT, line["blob"]))) == line["blob"]
