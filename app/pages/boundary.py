@@ -20,6 +20,7 @@ from app.pages.tabs import TABS, Panel, evidence
 from app.pages.tabs.evidence import Verified
 from app.pages.tabs.reads import Reads
 from app.presenters import log_list, timeline
+from app.presenters.acted import Banner, banners
 from app.presenters.format import count, duration, money, plural
 from app.presenters.log_list import LogList
 from app.presenters.standing import (
@@ -111,6 +112,8 @@ class BoundaryPage(Page):
     times: str
     """Why the axis cannot be by time, or empty."""
     blocked: str
+    banners: tuple[Banner, ...] = ()
+    """Why it is in no list, where it is in none."""
     notice: str = ""
     live: bool = False
     """It stands at the end of an open trajectory and follows it."""
@@ -174,6 +177,7 @@ def load(
         "turns": _turns(reads),
         "times": _times_why(reads),
         "blocked": _blocked(record),
+        "banners": banners(runtime.standing_of(who, place.trajectory_id)),
         "notice": notice,
         "live": _open(reads),
     }
