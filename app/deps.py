@@ -11,6 +11,7 @@ from app import auth
 from app.jobs import ImportJobs
 from app.settings import Settings
 from app.tails import Tails
+from app.watch import Watch
 from app.wiring import Parts
 from core.ids import TRAJECTORY_PATTERN
 from core.limits import INTEGER_MAX
@@ -43,10 +44,16 @@ async def _tails(request: Request) -> Tails:
     return tails
 
 
+async def _watch(request: Request) -> Watch:
+    watch: Watch = request.app.state.watch
+    return watch
+
+
 PartsDep = Annotated[Parts, Depends(_parts)]
 RuntimeDep = Annotated[Runtime, Depends(_runtime)]
 JobsDep = Annotated[ImportJobs, Depends(_jobs)]
 TailsDep = Annotated[Tails, Depends(_tails)]
+WatchDep = Annotated[Watch, Depends(_watch)]
 SettingsDep = Annotated[Settings, Depends(_settings)]
 #: The caller, and the role it must hold. Every route has one of these or `auth.public()`.
 ReaderDep = Annotated[Principal, auth.authorized("read")]

@@ -31,6 +31,8 @@ from store.files import refusal_of
 
 JOBS_WAITING_MAX = 64
 JOBS_KEPT_MAX = 200
+#: Jobs of files that are followed, kept for their senders.
+FOLLOWED_KEPT_MAX = 32
 THREADS = 2
 CLOSE_SECONDS = 3.0
 
@@ -100,6 +102,11 @@ class Job:
         return "running" if started else "waiting"
 
     @property
+    def following(self) -> bool:
+        """Whether it is what grew of a file that its sender follows."""
+        return all(file.following for file in self.files)
+
+    @property
     def refused(self) -> bool:
         """Whether any file was refused or refused in part."""
         return any(file.report is None or not file.report.ok for file in self.files if file.ended)
@@ -157,9 +164,13 @@ class ImportJobs:
         return job
 
     def newest(self, who: Principal, limit: int = 50) -> list[Job]:
-        """This tenant's jobs, newest first."""
+        """This tenant's jobs, newest first, without what followers send all the time."""
         with self._lock:
-            mine = [job for job in reversed(self._jobs.values()) if job.tenant == who.tenant]
+            mine = [
+                job
+                for job in reversed(self._jobs.values())
+                if job.tenant == who.tenant and not job.following
+            ]
         return mine[:limit]
 
     def close(self) -> None:
@@ -185,6 +196,11 @@ class ImportJobs:
 
     def _forget(self) -> None:
         finished = [key for key, job in self._jobs.items() if job.done.is_set()]
+        # A sender that follows a file reads its report at once.
+        followed = [key for key in finished if self._jobs[key].following]
+        for key in followed[:-FOLLOWED_KEPT_MAX]:
+            del self._jobs[key]
+        finished = [key for key in finished if key in self._jobs]
         for key in finished[: max(0, len(self._jobs) - JOBS_KEPT_MAX)]:
             del self._jobs[key]
 

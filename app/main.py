@@ -27,6 +27,7 @@ from app.pages import ROUTERS
 from app.paths import STATIC
 from app.settings import Settings
 from app.tails import Tails
+from app.watch import Watch
 from core.errors import StrandlineError
 from core.ids import tenant
 from store.files import refusal_of
@@ -70,11 +71,13 @@ def create_app(
         jobs = ImportJobs(opened.import_upload, opened.clock)
         tails = Tails(opened.runtime.subscribe)
         app.state.parts, app.state.jobs, app.state.tails = opened, jobs, tails
+        watched = app.state.watch = Watch(opened, settings.watch)
         watch = asyncio.create_task(_watch(opened, stop))
         try:
             yield
         finally:
             watch.cancel()
+            await asyncio.to_thread(watched.close)
             tails.end()
             await asyncio.to_thread(jobs.close)
             await asyncio.to_thread(opened.close)

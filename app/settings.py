@@ -73,6 +73,10 @@ class Settings(BaseSettings):
     allowed_hosts: Annotated[tuple[str, ...], NoDecode] = Field(
         default=(), description="further Host names this server answers to, comma separated"
     )
+    watch: Annotated[tuple[Path, ...], NoDecode] = Field(
+        default=(),
+        description="folders whose sessions are taken in as they grow, separated like PATH",
+    )
     caller_requests_per_second: int = Field(
         default=CALLER_REQUESTS_PER_SECOND_MAX, ge=1, description="one caller's rate before 429"
     )
@@ -89,6 +93,14 @@ class Settings(BaseSettings):
     def _split(cls, value: object) -> object:
         if isinstance(value, str):
             return tuple(part.strip().lower() for part in value.split(",") if part.strip())
+        return value
+
+    @field_validator("watch", mode="before")
+    @classmethod
+    def _split_paths(cls, value: object) -> object:
+        if isinstance(value, str):
+            given = [part for part in value.split(os.pathsep) if part.strip()]
+            return tuple(Path(part).expanduser().absolute() for part in given)
         return value
 
     @field_validator("token", mode="before")

@@ -146,7 +146,11 @@ class Status:
     newest: tuple[tuple[str, str, float, tuple[str, ...]], ...]
     """(file, outcome, seconds ago, trajectories) of those that grew last; a few."""
     failure: str | None = None
-    """Why the last round ended early."""
+    """Why the last round ended early, or why there will be no more."""
+
+    def stopped(self, why: str) -> Status:
+        """The same, with the reason why there will be no more rounds."""
+        return replace(self, failure=why)
 
 
 class Follower:

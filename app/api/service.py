@@ -8,7 +8,7 @@ from fastapi import APIRouter, Request, Response
 
 from app import auth, metrics, reads
 from app.api import answers
-from app.deps import PartsDep, ReaderDep, RuntimeDep
+from app.deps import PartsDep, ReaderDep, RuntimeDep, WatchDep
 from store.ports import GroupStats, StoreFacts
 
 router = APIRouter(tags=["service"])
@@ -96,6 +96,43 @@ def read_metrics(request: Request, who: ReaderDep, runtime: RuntimeDep) -> Respo
     """Counters in the text format of Prometheus."""
     text = metrics.exposition(runtime, request.app.state.refused)
     return Response(text, headers={"Content-Type": metrics.CONTENT_TYPE})
+
+
+class WatchAnswer(answers.Answer):
+    """What the watched folders are doing."""
+
+    watching: bool
+    folders: list[str]
+    files: int
+    growing: int
+    waiting: int
+    looked_at_seconds_ago: float | None
+    every_seconds: float | None
+    problems: list[dict[str, str]]
+    failure: str | None
+
+
+@router.get(
+    "/v1/watch", operation_id="watch", response_model=WatchAnswer, responses=answers.problems()
+)
+def watched(who: ReaderDep, watch: WatchDep) -> Response:
+    """The watched folders (STRANDLINE_WATCH): files there, growing, waiting, not taken."""
+    status = watch.status()
+    return answers.json(
+        {
+            "watching": status is not None,
+            "folders": list(status.paths) if status else [],
+            "files": status.files if status else 0,
+            "growing": status.growing if status else 0,
+            "waiting": status.waiting if status else 0,
+            "looked_at_seconds_ago": status.looked_at if status else None,
+            "every_seconds": status.every_seconds if status else None,
+            "problems": [{"path": name, "why": why} for name, why in status.problems]
+            if status
+            else [],
+            "failure": status.failure if status else None,
+        }
+    )
 
 
 @router.get("/v1/facts", operation_id="facts", response_model=Facts, responses=answers.problems())

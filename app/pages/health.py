@@ -10,9 +10,10 @@ from fastapi import APIRouter, Path, Request
 from fastapi.responses import HTMLResponse, Response
 
 from app import links, metrics, render, wiring
-from app.deps import PartsDep, ReaderDep, RuntimeDep
-from app.presenters import charts
+from app.deps import PartsDep, ReaderDep, RuntimeDep, WatchDep
+from app.presenters import charts, watching
 from app.presenters.format import count, size
+from app.presenters.watching import WatchBlock
 from app.render import Page
 from store.ports import Check, GroupStats, LedgerRow, StoreFacts
 
@@ -55,6 +56,7 @@ class HealthPage(Page):
     lag: int
     trajectories: int
     versions: tuple[tuple[str, str], ...]
+    watch: WatchBlock | None
 
 
 def _bins(stats: GroupStats, name: Chart) -> Sequence[tuple[float, int]]:
@@ -97,7 +99,9 @@ def _bound(bound: float | None, unit: str) -> str:
 
 
 @router.get("/health", response_class=HTMLResponse)
-def health(request: Request, who: ReaderDep, runtime: RuntimeDep, parts: PartsDep) -> Response:
+def health(
+    request: Request, who: ReaderDep, runtime: RuntimeDep, parts: PartsDep, watch: WatchDep
+) -> Response:
     """The page."""
     facts, stats = runtime.facts(), runtime.stats()
     blobs, blob_bytes = runtime.blob_totals()
@@ -136,6 +140,7 @@ def health(request: Request, who: ReaderDep, runtime: RuntimeDep, parts: PartsDe
             ("Schema", facts.schema_revision),
             ("Incarnation", facts.incarnation),
         ),
+        watch=watching.block(watch.status()),
     )
     return render.respond(request, page)
 

@@ -15,12 +15,14 @@ from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import UploadFile
 
 from app import links, render
-from app.deps import ImporterDep, JobsDep, PartsDep
+from app.deps import ImporterDep, JobsDep, PartsDep, WatchDep
 from app.jobs import ImportFile, ImportJobs, Job
-from app.presenters import reports
+from app.presenters import reports, watching
 from app.presenters.formats import FORMATS, Format
 from app.presenters.reports import FileReport
+from app.presenters.watching import WatchBlock
 from app.render import Page
+from app.watch import Watch
 from core.errors import InvalidInput
 from core.limits import IMPORT_BYTES_MAX, IMPORT_PAGE_FILES_MAX, MIB
 from core.principal import Principal
@@ -56,6 +58,7 @@ class ImportPage(Page):
     bytes_max: int
     files_max: int
     batches: tuple[BatchLine, ...]
+    watch: WatchBlock | None
     files: tuple[FileReport, ...] = ()
     headline: str = ""
     running: bool = False
@@ -84,7 +87,7 @@ def _files(job: Job) -> tuple[FileReport, ...]:
     return tuple(found)
 
 
-def _page(now: int, jobs: ImportJobs, who: Principal, job: Job | None) -> ImportPage:
+def _page(now: int, jobs: ImportJobs, who: Principal, job: Job | None, watch: Watch) -> ImportPage:
     earlier = [other for other in jobs.newest(who, BATCHES_LISTED) if other is not job]
     files = _files(job) if job is not None else ()
     # What was refused comes first, then what was imported, in the order it was sent.
@@ -106,6 +109,7 @@ def _page(now: int, jobs: ImportJobs, who: Principal, job: Job | None) -> Import
             )
             for other in earlier
         ),
+        watch=watching.block(watch.status()),
         files=files,
         headline=reports.headline(files) if files else "",
         running=job is not None and job.state != "done",
@@ -115,9 +119,11 @@ def _page(now: int, jobs: ImportJobs, who: Principal, job: Job | None) -> Import
 
 
 @router.get("/import", response_class=HTMLResponse)
-def form(request: Request, who: ImporterDep, jobs: JobsDep, parts: PartsDep) -> Response:
+def form(
+    request: Request, who: ImporterDep, jobs: JobsDep, parts: PartsDep, watch: WatchDep
+) -> Response:
     """The drop box."""
-    return render.respond(request, _page(parts.clock(), jobs, who, None))
+    return render.respond(request, _page(parts.clock(), jobs, who, None, watch))
 
 
 @router.post("/import")
@@ -134,10 +140,12 @@ def batch(
     who: ImporterDep,
     jobs: JobsDep,
     parts: PartsDep,
+    watch: WatchDep,
+    *,
     job_id: Annotated[str, Path(pattern=r"^[0-9a-f]{32}$")],
 ) -> Response:
     """One upload: progress, then reports."""
-    return render.respond(request, _page(parts.clock(), jobs, who, jobs.get(who, job_id)))
+    return render.respond(request, _page(parts.clock(), jobs, who, jobs.get(who, job_id), watch))
 
 
 async def _receive(request: Request, folder: FilePath) -> list[ImportFile]:
