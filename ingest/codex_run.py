@@ -171,6 +171,8 @@ class CodexRun:
         self._seen: set[str] = set()
         self._plans = 0
         self._compactions = 0
+        self._born: tuple[int | None, int | None] = (None, None)
+        """When the session began, by its id, and when its first line was written."""
         self._copying: tuple[int | None, int | None] | None = None
         self._copied_from: str | None = None
         self._copied = 0
@@ -201,6 +203,8 @@ class CodexRun:
                 self._add(entry, "unparsed", Unparsed(where=where, why=entry.line.why))
                 self._count("line that could not be read", "Unparsed")
                 continue
+            if self._copied_from is None and (other := self._other_session(entry)) is not None:
+                self._copied_from, self._copying = other, self._born
             if self._copying is not None and not self._ends_copy(entry):
                 self._copy(entry)
                 continue
@@ -295,14 +299,12 @@ class CodexRun:
         words = next((t for t in (one.user_text for one in entries) if t is not None), None)
         self._title = _title(words, meta)
         forked = items.text(meta.get("forked_from_id"))
-        second = entries[1] if len(entries) > 1 else None
-        if forked is None and second is not None and second.type == SESSION:
-            other = items.text(second.payload.get("id"))
-            forked = other if other != self._thread else None
+        born = items.instant_of_id(self._thread) or items.instant(meta.get("timestamp"))
+        self._born = (born, first.at)
+        if forked is None and len(entries) > 1:
+            forked = self._other_session(entries[1])
         if forked is not None:
-            self._copied_from = forked
-            born = items.instant_of_id(self._thread) or items.instant(meta.get("timestamp"))
-            self._copying = (born, first.at)
+            self._copied_from, self._copying = forked, self._born
         parent = _parent_of(meta)
         version = items.text(meta.get("cli_version"))
         self._add(
@@ -330,6 +332,13 @@ class CodexRun:
             ),
         )
         self._count("session", "TaskStarted")
+
+    def _other_session(self, entry: Entry) -> str | None:
+        """The session whose history follows, where the second line of the file names another."""
+        if entry.type != SESSION or entry.line.number != 2:
+            return None
+        other = items.text(entry.payload.get("id"))
+        return other if other != self._thread else None
 
     def _session(self, entry: Entry) -> None:
         given = entry.payload.get("base_instructions", entry.payload.get("instructions"))
