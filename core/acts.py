@@ -10,6 +10,7 @@ INVARIANTS
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Iterable, Mapping
 from typing import Annotated, Any, Literal, get_args
 
@@ -36,6 +37,8 @@ ActKind = Literal[
 KINDS: tuple[ActKind, ...] = get_args(ActKind)
 #: An act is a short statement of a person.
 ACT_BYTES_MAX = 8 * 1024
+#: A million tokens for more than 100,000 USD is a slip of the hand, and would leave 64 bits.
+PRICE_NANO_USD_MAX = 100_000 * 10**9
 
 
 class Body(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
@@ -51,7 +54,7 @@ class Note(Body, frozen=True):
 class Tag(Body, frozen=True):
     """A word to find a trajectory by; `untag` takes it off again."""
 
-    tag: Annotated[str, Meta(pattern=r"^[a-z0-9][a-z0-9._/-]{0,47}$")]
+    tag: Annotated[str, Meta(pattern=r"^[a-z0-9][a-z0-9._/-]{0,47}\Z")]
 
 
 class Nothing(Body, frozen=True):
@@ -84,12 +87,12 @@ class Price(Body, frozen=True):
 
     model: Annotated[str, Meta(min_length=1, max_length=100)]
     """A name, or the beginning of one and `*`."""
-    since: Annotated[str, Meta(pattern=r"^[0-9]{4}-[0-9]{2}-[0-9]{2}$")]
+    since: Annotated[str, Meta(pattern=r"^[0-9]{4}-[0-9]{2}-[0-9]{2}\Z")]
     """First day it holds, UTC."""
-    input: Annotated[int, Meta(ge=0)]
-    output: Annotated[int, Meta(ge=0)]
-    cache_read: Annotated[int, Meta(ge=0)]
-    cache_write: Annotated[int, Meta(ge=0)]
+    input: Annotated[int, Meta(ge=0, le=PRICE_NANO_USD_MAX)]
+    output: Annotated[int, Meta(ge=0, le=PRICE_NANO_USD_MAX)]
+    cache_read: Annotated[int, Meta(ge=0, le=PRICE_NANO_USD_MAX)]
+    cache_write: Annotated[int, Meta(ge=0, le=PRICE_NANO_USD_MAX)]
     source: Annotated[str, Meta(max_length=200)] = ""
 
 
@@ -158,12 +161,21 @@ def decode(kind: str, data: object) -> Body:
         body = msgspec.convert(data, BODIES[kind])
     except msgspec.ValidationError as error:
         why = schema_error(error, f"a {kind}")
-        if BODIES[kind] is Tag:
+        if "`$.tag`" in str(error):
             why = "a tag is 1 to 48 lower-case letters, digits, '.', '_', '/' or '-'"
         raise InvalidInput(why, field="body") from error
+    if isinstance(body, Price):
+        _check_day(body.since)
     if len(encode(body)) > ACT_BYTES_MAX:
         raise InvalidInput(f"a {kind} is at most {ACT_BYTES_MAX} bytes", field="body")
     return body
+
+
+def _check_day(text: str) -> None:
+    try:
+        dt.date.fromisoformat(text)
+    except ValueError as error:
+        raise InvalidInput(f"there is no day {text}", field="since") from error
 
 
 def encode(body: Body) -> bytes:

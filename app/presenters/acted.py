@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from app import links
-from app.presenters.format import iso
+from app.presenters.format import exact
 from app.presenters.terminal import one_line
 from core.acts import Act, Standing, Supersede
 
@@ -46,4 +46,5 @@ def banners(now: Standing) -> tuple[Banner, ...]:
 
 
 def _by(act: Act) -> str:
-    return f"by {one_line(act.actor, 60)}, {iso(act.recorded_at)}"
+    second = act.recorded_at // 1_000_000 * 1_000_000
+    return f"by {one_line(act.actor, 60)}, {exact(second)}"

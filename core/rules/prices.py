@@ -16,7 +16,7 @@ from functools import cache
 
 import msgspec
 
-from core.acts import Act, Price
+from core.acts import PRICE_NANO_USD_MAX, Act, Price
 from core.canonical import canonical, sha256
 from core.errors import InvalidInput
 from core.instants import Instant, to_datetime
@@ -27,8 +27,6 @@ from core.rules import price_list
 #: Prices are for so many tokens.
 PER_TOKENS = 1_000_000
 _NANO = 1_000_000_000
-#: A million tokens for more than this is a slip of the hand, and would leave 64 bits.
-PRICE_NANO_USD_MAX = 100_000 * _NANO
 KINDS = ("input", "output", "cache_read", "cache_write")
 
 
