@@ -110,11 +110,24 @@ def serve(
 
 @app.command("import", epilog=console.epilog())
 def import_(
-    paths: Annotated[list[str], typer.Argument(metavar="PATH...", help="Files or folders.")],
+    paths: Annotated[
+        list[str] | None, typer.Argument(metavar="PATH...", help="Files or folders.")
+    ] = None,
     *,
     data: Data = None,
     server: Server = None,
     json: Json = False,
+    discover: Annotated[
+        bool,
+        typer.Option(
+            "--discover",
+            help="Find the sessions that tools keep in the home folder (or in PATH, another one), "
+            "show what would be taken, and ask.",
+        ),
+    ] = False,
+    yes: Annotated[
+        bool, typer.Option("--yes", "-y", help="With --discover: take them without asking.")
+    ] = False,
     as_name: Annotated[
         str | None,
         typer.Option(
@@ -145,6 +158,17 @@ def import_(
     """
     from app import import_report
 
+    paths = paths or []
+    if discover:
+        from app import discovering
+
+        paths = discovering.chosen(paths, yes=yes, json=json, where=str(data or "the data folder"))
+        if not paths:
+            raise typer.Exit
+    elif not paths:
+        raise InvalidInput(
+            "name files or folders to import", field="paths", advice="`strandline import PATH`"
+        )
     if as_name is not None:
         import_report.check_name(as_name, paths)
     printed = import_report.Printer(json=json, verbose=verbose)
