@@ -56,6 +56,15 @@ function focusField(id) {
 
 const step = (by) => { const at = one("#at"); return at ? moveTo((wanted ?? Number(at.value)) + by) : false; };
 
+/** Focus the next or previous row of a list: its first link. */
+function row(by) {
+  const links = [...doc.querySelectorAll("table.runs tbody tr")].map((line) => one("a[href]", line)).filter(Boolean);
+  const here = links.findIndex((link) => link.closest("tr").contains(doc.activeElement));
+  const next = links[here < 0 ? (by > 0 ? 0 : links.length - 1) : Math.min(links.length - 1, Math.max(0, here + by))];
+  if (next) { next.focus(); next.scrollIntoView({ block: "nearest" }); }
+  return Boolean(next);
+}
+
 function tab(by) {
   const tabs = [...doc.querySelectorAll("[data-tab]")];
   const here = tabs.findIndex((t) => t.hasAttribute("aria-current"));
@@ -122,12 +131,14 @@ function onKey(event) {
   } else if (key === "g") { pendingG = Date.now(); done = true; }
   else if (key === "/") { const box = one("#search"); if (box) { box.focus(); box.select(); done = true; } }
   else if (key === "?") { one("#keys").showModal(); done = true; }
+  else if (!view() && (key === "j" || key === "k")) done = row(key === "j" ? 1 : -1);
   else if (view()) {
     if (key === "j") done = step(1);
     else if (key === "k") done = step(-1);
     else if (key === "[") done = tab(-1);
     else if (key === "]") done = tab(1);
     else if (key === "y") { copyLink(); done = true; }
+    else if (key === "n") { const box = one(".note-here"); if (box) { box.open = true; done = focusField("note"); } }
     else if (key.length === 1) {
       done = follow(one(`[data-key="${CSS.escape(key)}"]`));
       if (!done && /^[mtecdMTECDJK]$/.test(key)) { say("there is none that way"); done = true; }
@@ -152,6 +163,18 @@ async function copy(text, button) {
     setTimeout(() => { button.firstChild.textContent = before; }, 1200);
   }
 }
+// The list: how many rows are selected; a comparison takes two.
+const countPicked = (form) => {
+  const picked = [...form.querySelectorAll("input[name=id]:checked")];
+  const names = picked.slice(0, 2).map((box) => box.closest("tr").querySelector("td a").textContent);
+  const said = picked.length === 2 ? `2 selected: A ${names[0]}, B ${names[1]}` : picked.length ? `${picked.length} selected` : "Select two to compare, or any to export";
+  form.querySelector("[data-picked]").textContent = said;
+  form.querySelector("[data-compare]").setAttribute("aria-disabled", String(picked.length !== 2));
+};
+doc.addEventListener("change", (event) => { const form = event.target.closest(".picking"); if (form) countPicked(form); });
+doc.addEventListener("click", (event) => { for (const open of doc.querySelectorAll(".pop[open]")) if (!open.contains(event.target)) open.open = false; });
+doc.addEventListener("keydown", (event) => { const open = event.key === "Escape" && one(".pop[open]"); if (open) { open.open = false; open.querySelector("summary").focus(); } });
+
 const copyLink = () => copy(location.href, one("[data-copy-link]"));
 
 // ---- dropping files: the form, with the bytes sent shown
@@ -287,8 +310,27 @@ doc.addEventListener("pointerover", (event) => {
   }
 });
 doc.addEventListener("htmx:after:swap", setUp);
+// Who cannot be told is told so: the page shows what it has.
+for (const [name, word] of [["htmx:response:error", "not following: reload"], ["htmx:sse:error", "reconnecting"], ["htmx:sse:after:connection", ""]]) {
+  doc.addEventListener(name, (event) => {
+    const dot = event.target instanceof Element && event.target.closest("#live");
+    const box = dot && one("[data-live-word]", dot.parentNode);
+    if (!box) return;
+    box.dataset.word ||= box.textContent;
+    box.textContent = word || box.dataset.word;
+    dot.classList.toggle("off", Boolean(word));
+  });
+}
+/** A note that is being written belongs to the boundary it was begun at: the page holds still. */
+const writing = () => { const box = one(".note-here textarea"); return Boolean(box && (box.value || doc.activeElement === box)); };
+doc.addEventListener("focusout", (event) => {
+  if (event.target instanceof Element && event.target.closest(".note-here textarea") && !event.target.value) {
+    setTimeout(() => { const dot = one("#live"); if (dot && !writing()) dot.dispatchEvent(new Event("appended", { bubbles: true })); });
+  }
+});
 doc.addEventListener("htmx:before:request", (event) => {
   const source = event.detail && event.detail.ctx && event.detail.ctx.sourceElement;
+  if (source && source.id === "follow" && writing()) { event.preventDefault(); return; }
   if (!source || source.id !== "at") wanted = null;
 });
 setUp();

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from fastapi import APIRouter
 
+from app.pages.desk import router as desk
+from app.pages.exports import router as exports
+from app.pages.find import router as find
 from app.pages.health import router as health
 from app.pages.home import router as home
 from app.pages.imports import router as imports
@@ -16,7 +19,10 @@ from app.pages.trajectory import router as trajectory
 ROUTERS: tuple[APIRouter, ...] = (
     home,
     trajectories,
+    exports,
+    find,
     trajectory,
+    desk,
     live,
     imports,
     health,

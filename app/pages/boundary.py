@@ -9,19 +9,23 @@ INVARIANTS
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from app.pages import reading
+from app.pages import reading, rows
+from app.pages.desk import Desk
+from app.pages.desk import load as load_desk
 from app.pages.place import TABS as TAB_NAMES
 from app.pages.place import Place, Tab
+from app.pages.rows import Chosen, Found
 from app.pages.tabs import TABS, Panel, evidence
 from app.pages.tabs.evidence import Verified
 from app.pages.tabs.reads import Reads
 from app.presenters import log_list, timeline
 from app.presenters.acted import Banner, banners
 from app.presenters.format import count, duration, money, plural
+from app.presenters.lanes import LaneCount
 from app.presenters.log_list import LogList
 from app.presenters.standing import (
     Completeness,
@@ -32,7 +36,7 @@ from app.presenters.standing import (
 )
 from app.presenters.state import Graded
 from app.presenters.terminal import one_line
-from app.presenters.timeline import OpenOperation, Ribbon
+from app.presenters.timeline import Item, OpenOperation, Ribbon
 from app.render import Page
 from core.errors import NotReconstructed
 from core.events.control import TERMINAL
@@ -112,8 +116,14 @@ class BoundaryPage(Page):
     times: str
     """Why the axis cannot be by time, or empty."""
     blocked: str
+    desk: Desk
+    """What people said of it, and the tree it is part of."""
     banners: tuple[Banner, ...] = ()
     """Why it is in no list, where it is in none."""
+    found: Found | None = None
+    """What was looked for in this log, and where it stands."""
+    lanes: tuple[LaneCount, ...] = ()
+    """The lanes that the log list can be cut down to, where that is asked for."""
     notice: str = ""
     live: bool = False
     """It stands at the end of an open trajectory and follows it."""
@@ -128,8 +138,10 @@ def load(
     *,
     notice: str = "",
     verified: Verified | None = None,
+    wait: bool = False,
 ) -> BoundaryPage:
-    """Read everything the page of `place` shows. NotFound beyond the head."""
+    """Read everything the page of `place` shows. NotFound beyond the head. `wait`: let the
+    full-text index catch up first, where something is looked for."""
     view = reading.records(runtime).keep(
         who, runtime.record_at(who, place.trajectory_id, place.seq)
     )
@@ -137,8 +149,11 @@ def load(
     reads = Reads(runtime, who, place, head, view)
     log_span = log_list.span(place.seq, head.sequence_number, place.rows)
     drawn = timeline.window(place.seq, head.sequence_number)
+    found, chosen = rows.choose(reads, wait=wait)
     if head.sequence_number:
         first, last = min(log_span[0], drawn[0]), max(log_span[1], drawn[1])
+        if chosen is not None:
+            first, last = drawn
         reads.items = reading.items(runtime, who, place.trajectory_id, first, last)
     record = view.record
     grades = reads.grades = _grades(reads)
@@ -168,11 +183,9 @@ def load(
         "never": tuple(sorted(absent)),
         "unused": tuple(sorted(set(_unused(reads, end)) - absent)),
         "ribbon": _ribbon(reads, drawn, grades, absent, end),
-        "log": log_list.build(
-            [i for i in reads.items if log_span[0] <= i.event.sequence_number <= log_span[1]],
-            place.seq,
-            recorded=head.standing in ("gated", "reported"),
-        ),
+        "log": _log(reads, log_span, found, chosen),
+        "found": found,
+        "lanes": rows.lane_counts(reads) if place.only else (),
         "jumps": _jumps(reads, end),
         "turns": _turns(reads),
         "times": _times_why(reads),
@@ -180,11 +193,38 @@ def load(
         "banners": banners(runtime.standing_of(who, place.trajectory_id)),
         "notice": notice,
         "live": _open(reads),
+        "desk": load_desk(runtime, who, place.trajectory_id, place.seq, record),
     }
     page["panel"] = (
         evidence.load(reads, verified) if verified is not None else TABS[place.tab](reads)
     )
     return BoundaryPage(**page)  # type: ignore[arg-type]
+
+
+def _log(
+    reads: Reads, log_span: tuple[int, int], found: Found | None, chosen: Chosen | None
+) -> LogList:
+    """The rows of the log list: those around the boundary, or those that were asked for."""
+    first, last = log_span
+    items: Sequence[Item] = (
+        chosen.items
+        if chosen is not None
+        else [i for i in reads.items if first <= i.event.sequence_number <= last]
+    )
+    built = log_list.build(
+        items,
+        reads.place.seq,
+        recorded=reads.head.standing in ("gated", "reported"),
+        words=found.words if found is not None else None,
+    )
+    if chosen is not None:
+        return replace(built, earlier=chosen.earlier, later=chosen.later, cut=True)
+    head = reads.head.sequence_number
+    return replace(
+        built,
+        earlier=first - 1 if built.first > 1 else None,
+        later=last + 1 if built.last < head else None,
+    )
 
 
 # ---- header ------------------------------------------------------------------------------
@@ -308,10 +348,10 @@ def _later(reads: Reads, end: TrajectoryRecord | None) -> str:
 
 
 def _open(reads: Reads) -> bool:
-    """Whether more may be appended, and the page stands where it would appear."""
+    """Whether more may be appended, and the page stands where it would appear: a run of its own
+    that goes on, or a file or copy that records no end and may be read further."""
     at_end = reads.place.seq == reads.head.sequence_number
-    ours = reads.head.standing in ("gated", "reported")
-    return at_end and ours and reads.view.record.control.state not in TERMINAL
+    return at_end and reads.view.record.control.state not in TERMINAL
 
 
 def _blocked(record: TrajectoryRecord) -> str:
