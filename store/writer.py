@@ -34,6 +34,7 @@ from core.limits import (
     BALLAST_BYTES,
     GROUP_BYTES_MAX,
     GROUP_MEMBERS_MAX,
+    MIB,
     QUEUE_BYTES_MAX,
     QUEUE_MEMBERS_MAX,
 )
@@ -53,6 +54,9 @@ _PAGES_PER_EVENT = 4
 _FULL_RETRY_SECONDS = 30
 #: Free space from which a disk that was full counts as having room again.
 _ROOM_BYTES = 2 * BALLAST_BYTES
+#: With so much free the disk is asked again only after a while, not for every group.
+_PLENTY_BYTES = 1024 * MIB
+_ROOM_NS = 100_000_000
 
 
 class Answer(Future[Any]):
@@ -125,6 +129,8 @@ class Writer:
         self._active_since_ns = 0
         # What an earlier process left in the WAL is copied after the first group.
         self._pages = CHECKPOINT_PAGES - 1
+        self._room_until_ns = 0
+        """Until then the disk has room: it had plenty when it was last asked."""
         # Written by whoever flushes; read without a lock, as counters may be.
         self._groups = 0
         self._members = 0
@@ -348,9 +354,13 @@ class Writer:
 
     def _has_room(self, size: int) -> bool:
         """Refuse before the disk is full: a full disk also stops WAL checkpoints."""
-        if not self._reserve_bytes:
+        if not self._reserve_bytes or self._now_ns() < self._room_until_ns:
             return True
         free = self._free()
+        if free > _PLENTY_BYTES + size:
+            # Not even other programs fill so much in that time.
+            self._room_until_ns = self._now_ns() + _ROOM_NS
+            return True
         if free < self._reserve_bytes + 2 * size:
             self._set_state("full")
             return False
