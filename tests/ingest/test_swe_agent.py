@@ -43,7 +43,7 @@ FACTS = rows()
 
 
 def sample(row: dict[str, Any]) -> Path:
-    return samples() / "swe_agent" / row["file"]
+    return samples() / "swe_agent" / str(row["file"])
 
 
 def document() -> dict[str, Any]:
