@@ -51,7 +51,7 @@ KEYS: tuple[tuple[str, str], ...] = (
     ("c C", "next, previous checkpoint"),
     ("d D", "next, previous in doubt or unknown"),
     ("f", "find in this log"),
-    ("n N", "next, previous hit of it"),
+    ("h H", "next, previous hit of it"),
     ("0 $", "first, last boundary"),
     ("[ ]", "previous, next tab"),
     ("y", "copy the link to this boundary"),

@@ -114,6 +114,9 @@ PAGE_ROWS = 50
 EVENTS_PAGE_MAX = 1000
 #: Values longer than this are cut on a page, with their size and a link to the whole.
 DISPLAY_CHARS_MAX = 20_000
+#: Logs whose marks a page reads whole, one byte an event, to count and filter by lane; in a longer
+#: one it filters by look-ups and does not count.
+LOG_MARKS_MAX = 4_000_000
 #: Ribbon: at most so many drawn marks in one view, however long the log.
 RIBBON_MARKS_MAX = 240
 

@@ -92,10 +92,17 @@ def head(
 
 @router.get("/t/{trajectory_id}/@{seq}", response_class=HTMLResponse)
 def at(
-    request: Request, who: ReaderDep, runtime: RuntimeDep, place: PlaceDep, seq: BoundaryPath
+    request: Request,
+    who: ReaderDep,
+    runtime: RuntimeDep,
+    place: PlaceDep,
+    seq: BoundaryPath,
+    *,
+    wait: FlagQuery = "0",
 ) -> Response:
-    """One boundary."""
-    return render.respond(request, boundary.load(runtime, who, replace(place, seq=seq)))
+    """One boundary. `wait=1`: of a search in this log, once the index has caught up."""
+    page = boundary.load(runtime, who, replace(place, seq=seq), wait=wait == "1")
+    return render.respond(request, page)
 
 
 @router.get("/t/{trajectory_id}/go", response_class=HTMLResponse)

@@ -6,7 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from app.presenters import highlight
 from app.presenters.format import exact, offset
+from app.presenters.highlight import Words
 from app.presenters.terminal import one_line
 from app.presenters.timeline import Item
 from core.events.ownership import OwnershipGranted
@@ -28,6 +30,8 @@ class Entry:
     exact: str = ""
     current: bool = False
     future: bool = False
+    pieces: tuple[tuple[str, bool], ...] = ()
+    """The text as (piece, is it a hit), where something was looked for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,8 +43,18 @@ class LogList:
     last: int
     zero: str
     """What the times count from; empty where the source states none."""
+    earlier: int | None = None
+    """Where more rows are before the first."""
+    later: int | None = None
+    cut: bool = False
+    """It is cut down: not every event between the first and the last is listed."""
     clock: str = "occurred"
     """Whose clock the times are on: the producer's (`occurred`), or the store's (`recorded`)."""
+
+    @property
+    def listed(self) -> int:
+        """How many events are listed."""
+        return sum(1 for entry in self.entries if entry.kind == "event")
 
 
 def span(boundary: int, head: int, rows: int) -> tuple[int, int]:
@@ -52,8 +66,15 @@ def span(boundary: int, head: int, rows: int) -> tuple[int, int]:
     return first, first + rows - 1
 
 
-def build(items: Sequence[Item], boundary: int, *, recorded: bool = False) -> LogList:
-    """Rows of the given events; times count from the first of them that states one.
+def build(
+    items: Sequence[Item],
+    boundary: int,
+    *,
+    recorded: bool = False,
+    words: Words = None,
+) -> LogList:
+    """Rows of the given events; times count from the first of them that states one. `words` is
+    what was looked for, to be marked.
 
     `recorded`: where none of them states when it occurred, when it was recorded says something.
     """
@@ -87,8 +108,10 @@ def build(items: Sequence[Item], boundary: int, *, recorded: bool = False) -> Lo
                 exact=exact(event.occurred_at or event.recorded_at),
                 current=event.sequence_number == boundary,
                 future=future,
+                pieces=highlight.pieces(item.line.text, words) if words is not None else (),
             )
         )
     first = items[0].event.sequence_number if items else 0
     last = items[-1].event.sequence_number if items else 0
-    return LogList(tuple(entries), first, last, exact(zero) if zero is not None else "", clock)
+    text = exact(zero) if zero is not None else ""
+    return LogList(tuple(entries), first, last, text, clock=clock)

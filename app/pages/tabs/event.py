@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from app.pages import reading
 from app.pages.tabs.reads import Reads
-from app.presenters import payloads
+from app.presenters import highlight, payloads
 from app.presenters.payloads import Block, Row
 from app.presenters.terminal import Shown
 from core.errors import InvalidInput, StrandlineError
@@ -48,6 +48,7 @@ def load(reads: Reads) -> EventPanel:
     except InvalidInput as error:
         why = Block("note", "Payload", note=f"does not fit its schema: {error}")
         return EventPanel(event, (why,), envelope, payloads.raw(data), related)
+    blocks = highlight.blocks(blocks, highlight.words(reads.place.find))
     return EventPanel(
         event, blocks, envelope, payloads.raw(data) if typed is None else None, related
     )
