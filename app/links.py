@@ -29,9 +29,9 @@ def export_trajectories(**query: object) -> str:
     return _query("/trajectories/export", query)
 
 
-def compare_trajectories(**query: object) -> str:
-    """Two trajectories side by side (a, b)."""
-    return _query("/trajectories/compare", query)
+def compare_trajectories(a: str = "", b: str = "") -> str:
+    """Two trajectories side by side; without ids, where a form sends them as `id`."""
+    return "/trajectories/compare" + (f"?id={quote(a)}&id={quote(b)}" if a and b else "")
 
 
 def save_view() -> str:

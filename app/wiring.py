@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import io
 import queue
+import shutil
+import tempfile
 import threading
-from collections.abc import Callable, Iterator
+import zipfile
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from importlib import metadata
@@ -159,6 +162,42 @@ class Parts:
 
         threading.Thread(target=work, name="export", daemon=True).start()
         return pipe.chunks()
+
+    def archive_chunks(self, who: Principal, trajectory_ids: Iterable[str]) -> Iterator[bytes]:
+        """A ZIP of native exports as it is made. What cannot be exported is named with its reason
+        in `left-out.txt`, its last member."""
+        pipe = _Pipe()
+        out = cast(BinaryIO, pipe)
+
+        def work() -> None:
+            try:
+                self._archive(who, trajectory_ids, out)
+                pipe.finish(None)
+            except BaseException as error:
+                pipe.finish(error)
+
+        threading.Thread(target=work, name="archive", daemon=True).start()
+        return pipe.chunks()
+
+    def _archive(self, who: Principal, trajectory_ids: Iterable[str], out: BinaryIO) -> None:
+        store, blobs = self.opened.store, self.opened.blobs
+        left_out: list[str] = []
+        with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
+            for name in trajectory_ids:
+                # Whole before its member begins: a log that cannot be read leaves none behind.
+                with tempfile.TemporaryFile(dir=self.uploads) as kept:
+                    try:
+                        native.export(store, blobs, who.tenant, name, cast(BinaryIO, kept))
+                    except StrandlineError as error:
+                        left_out.append(f"{name}: {error}")
+                        continue
+                    kept.seek(0)
+                    member = zipfile.ZipInfo(f"{name}.strandline.jsonl")
+                    member.compress_type = zipfile.ZIP_DEFLATED
+                    with archive.open(member, "w", force_zip64=True) as into:
+                        shutil.copyfileobj(kept, into, 1 << 20)
+            if left_out:
+                archive.writestr("left-out.txt", "\n".join(left_out) + "\n")
 
     def audit(self, who: Principal | None = None) -> Iterator[Finding | str]:
         """Check every stored invariant, of all or of one caller's tenant; texts are progress."""

@@ -132,6 +132,11 @@ SEARCH_TRAJECTORIES_MAX = 5_000
 #: Matches a list counts before it says `more than`: by the API, and on a page.
 LIST_COUNT_MAX = 1_000
 PAGE_COUNT_MAX = 10_000
+#: One export of a list: rows as lines, and whole logs in one archive.
+EXPORT_ROWS_MAX = 1_000_000
+EXPORT_LOGS_MAX = 10_000
+#: Events of two logs that are compared to say how far they are the same.
+COMPARE_EVENTS_MAX = 5_000
 #: Trajectories whose rows one list looks through for a text that very many hold.
 LIST_LOOK_MAX = 20_000
 #: Characters of one event that are indexed; what was left out is counted and said.

@@ -2,7 +2,8 @@
 
 INVARIANTS
 1. What is indexed of an event is what it states: texts of its payload. Closed words (a status, a
-   role), digests and long unbroken runs are left out, by rule and not by chance.
+   role), settings of the program, digests and long unbroken runs are left out, by rule and not by
+   chance.
 2. An event that cannot be read (its payload's blob is missing or damaged) is counted as unread and
    passed; it never stops the others.
 3. An index that does not agree with the log (another chain value, a watermark beyond the head) is
@@ -48,10 +49,13 @@ _EVENTS_PAGE = 200
 _CLOSED = frozenset(
     {"basis", "capabilities", "claim", "kind", "pairing", "role", "standing", "status"}
 )
+#: What a program was set up with: the same text in each of its runs.
+_SETTINGS = frozenset({"configuration", "request"})
 #: Numbers of the provider's own accounting.
 _COUNTERS = frozenset({"usage", "usage_raw"})
+_LEFT_OUT = _CLOSED | _SETTINGS | _COUNTERS
 #: Only there a number is something a person may look for: a ticket, a port, a line.
-_WITH_NUMBERS = frozenset({"arguments", "configuration", "request", "values"})
+_WITH_NUMBERS = frozenset({"arguments", "values"})
 _DIGEST_CHARS = len("sha256:") + 64
 
 Name = tuple[str, str]
@@ -369,7 +373,7 @@ def text_of(value: Any) -> str:
         return ""
     found: list[str] = []
     for key, part in value.items():
-        if key not in _CLOSED and key not in _COUNTERS:
+        if key not in _LEFT_OUT:
             _collect(part, found, numbers=key in _WITH_NUMBERS)
     return spaced("\n".join(found))
 

@@ -113,7 +113,7 @@ class Ask:
     after: Key | None = None
     limit: int = 50
     count_most: int | None = LIST_COUNT_MAX
-    """Counting ends there; None: never."""
+    """Counting ends there; None: never. 0: nothing is counted."""
     explain: bool = False
     """Count what is left out."""
 
@@ -215,7 +215,7 @@ class _Search:
 
     def count(self, rows: Sequence[Row], ask: Ask) -> tuple[int, bool]:
         """How many there are, and whether all were counted."""
-        if self.many:
+        if self.many or ask.count_most == 0:
             return len(rows), False
         most = ask.count_most
         number = self.projections.count_summaries(

@@ -45,6 +45,7 @@ from core.record.difference import Difference
 from core.record.record import TrajectoryRecord
 from core.rules.prices import Derived, Table
 from runtime import listing
+from runtime.indexer import text_of
 from runtime.listing import SORTS, ListPage, SearchPage
 from runtime.pricing import PRICE_KINDS, derived, table_at
 from runtime.time_travel import RecordView, of_store
@@ -636,6 +637,11 @@ class Runtime:
             after=after,
             limit=limit,
         )
+
+    def text_of(self, who: Principal, trajectory_id: str, sequence_number: int) -> str:
+        """What the full-text index reads of an event; NotFound, CorruptAt."""
+        event = self.event(who, trajectory_id, sequence_number)
+        return text_of(strictjson.loads(self.payload(who, event)))
 
     def query(self, text: str) -> Query:
         """What a query means now; its mistakes are in it."""

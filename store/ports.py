@@ -36,7 +36,8 @@ class AppendCommand(msgspec.Struct, frozen=True):
     worker: str | None = None
     expected_head: int | None = None
     source: ImportSource | None = None
-    """For imports: what to remember of the source, in the same transaction."""
+    """For imports: what to remember of the source, in the same transaction. Its own trajectory may
+    be another: a sub-agent's events lie in the file of the one that asked for it."""
     incarnation: str | None = None
     """Fenced doors: the incarnation that granted the epoch (INS-4); None: not compared."""
     creates: Standing | None = None
@@ -568,6 +569,11 @@ class Projections(Protocol):
         """
         ...
 
+    def put_acted(self, tenant: str, trajectory_id: str, acted: Mapping[str, object]) -> None:
+        """Set what acts say of a trajectory (tags, notes, withdrawn, superseded_by, hidden,
+        as_of_act) in a summary that is there; what is older than it holds changes nothing."""
+        ...
+
     def put_prices(
         self, tenant: str, priced_by: str, rows: Iterable[tuple[str, int | None]]
     ) -> None:
@@ -592,6 +598,10 @@ class Projections(Protocol):
         self, tenant: str, trajectory_ids: Sequence[str], *, limit: int
     ) -> list[dict[str, object]]:
         """Summaries that one of these stands for, by id."""
+        ...
+
+    def distinct(self, tenant: str, column: str, *, limit: int) -> list[str]:
+        """The first values of a column of summaries that are listed, in order."""
         ...
 
     def tags(self, tenant: str, *, limit: int) -> list[tuple[str, int]]:

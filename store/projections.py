@@ -23,7 +23,7 @@ from core.query import Term
 from store import listing, sqlite_driver
 from store.sqlite_driver import Connection
 
-LAYOUT = "5"
+LAYOUT = "6"
 
 #: Columns of a summary, with their kind. `NULL` is: never recorded.
 SUMMARY: dict[str, str] = {
@@ -67,6 +67,8 @@ SUMMARY: dict[str, str] = {
     "unknown": "INTEGER",
     "in_doubt": "INTEGER",
 }
+#: Those that say what acts add up to, not the log.
+ACTED = ("tags", "notes", "withdrawn", "superseded_by", "hidden", "as_of_act")
 #: Columns that follow from others of the row.
 COMPUTED: dict[str, str] = {
     "tokens": "input_tokens + output_tokens + cache_read_tokens + cache_write_tokens",
@@ -97,7 +99,7 @@ _INDEXED = (
     "duration_us",
 )
 #: Few values, and mostly asked for newest first.
-_INDEXED_BY_TIME = ("status", "source")
+_INDEXED_BY_TIME = ("status", "source", "model")
 _OPERATORS = {"": "=", "ge": ">=", "le": "<=", "gt": ">", "lt": "<", "ne": "IS NOT"}
 _COLUMNS = ("trajectory_id", *SUMMARY, *COMPUTED)
 _TOKEN_COLUMNS = ("input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens")
@@ -223,7 +225,6 @@ class SqliteProjections:
         for name in ("withdrawn", "hidden", "notes", "as_of_act"):
             values[name] = values.get(name) or 0
         marks = ", ".join("?" * (len(SUMMARY) + 2))
-        tags = str(values.get("tags") or "").split()
         # An older reading never replaces a newer one: two projectors may run one after the other.
         self._change(
             f"INSERT INTO summaries (tenant, trajectory_id, {', '.join(SUMMARY)}) VALUES ({marks}) "
@@ -232,14 +233,23 @@ class SqliteProjections:
             + " WHERE excluded.as_of_sequence >= summaries.as_of_sequence"
             " AND excluded.as_of_act >= summaries.as_of_act",
             [(tenant, trajectory_id, *(_plain(values.get(name)) for name in SUMMARY))],
-            (
-                "DELETE FROM tags WHERE tenant = ? AND trajectory_id = ?",
-                [(tenant, trajectory_id)],
-            ),
-            (
-                "INSERT INTO tags (tenant, tag, trajectory_id) VALUES (?, ?, ?)",
-                [(tenant, tag, trajectory_id) for tag in tags],
-            ),
+            *_tagging(tenant, trajectory_id, values),
+        )
+
+    def put_acted(self, tenant: str, trajectory_id: str, acted: Mapping[str, object]) -> None:
+        names = [name for name in ACTED if name in acted]
+        self._change(
+            f"UPDATE summaries SET {', '.join(f'{name} = ?' for name in names)} "
+            "WHERE tenant = ? AND trajectory_id = ? AND as_of_act <= ?",
+            [
+                (
+                    *(_plain(acted[name]) for name in names),
+                    tenant,
+                    trajectory_id,
+                    acted["as_of_act"],
+                )
+            ],
+            *_tagging(tenant, trajectory_id, acted),
         )
 
     def put_prices(
@@ -316,6 +326,21 @@ class SqliteProjections:
             (tenant, *ids, limit),
         )
         return [dict(zip(_COLUMNS, row, strict=True)) for row in found]
+
+    def distinct(self, tenant: str, column: str, *, limit: int) -> list[str]:
+        name, found, last = _column(column), list[str](), ""
+        while len(found) < limit:
+            # From one value to the next in the index, however many rows have it.
+            row = self._read(
+                f"SELECT {name} FROM summaries WHERE tenant = ? AND {name} > ? "
+                f"ORDER BY {name} LIMIT 1",
+                (tenant, last),
+            )
+            if not row:
+                break
+            last = str(row[0][0])
+            found.append(last)
+        return found
 
     def tags(self, tenant: str, *, limit: int) -> list[tuple[str, int]]:
         return [
@@ -496,6 +521,20 @@ class SqliteProjections:
         if self._connection is not None:
             self._connection.close()
         self._connection = self._make()
+
+
+def _tagging(
+    tenant: str, trajectory_id: str, values: Mapping[str, object]
+) -> tuple[tuple[str, list[Any]], ...]:
+    """The statements that make the table of tags say what `values` say."""
+    tags = str(values.get("tags") or "").split()
+    return (
+        ("DELETE FROM tags WHERE tenant = ? AND trajectory_id = ?", [(tenant, trajectory_id)]),
+        (
+            "INSERT INTO tags (tenant, tag, trajectory_id) VALUES (?, ?, ?)",
+            [(tenant, tag, trajectory_id) for tag in tags],
+        ),
+    )
 
 
 def _column(name: str) -> str:

@@ -31,7 +31,7 @@ from store.cache_file import CacheFile
 from store.ports import Head, Hit, Sought
 from store.sqlite_driver import Connection
 
-LAYOUT = "2"
+LAYOUT = "3"
 _SHIFT = 32
 _MASK = 2**_SHIFT - 1
 _TABLES = (

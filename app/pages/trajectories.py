@@ -1,83 +1,60 @@
-"""The table of trajectories: filters, sort and page are the URL; a page follows a key."""
+"""The table of trajectories: query, sort, columns and page are the URL; a page follows a key."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import secrets
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, ClassVar, Literal, get_args
+from typing import Annotated, ClassVar, Literal
+from urllib.parse import parse_qsl, urlencode
 
-from fastapi import APIRouter, Query, Request
-from fastapi.responses import HTMLResponse, Response
+from fastapi import APIRouter, Form, Query, Request
+from fastapi.responses import HTMLResponse, RedirectResponse, Response
 
 from app import links, render
 from app.cursors import cursor, key_of
-from app.deps import ReaderDep, RuntimeDep
+from app.deps import ReaderDep, RuntimeDep, WriterDep
+from app.presenters import table
 from app.presenters.summaries import TrajectoryRow, row
+from app.presenters.table import Chip, Column, KeyHelp, Missing, Picker, Wrong
+from app.presenters.terminal import one_line
 from app.render import Page
+from core import query as language
+from core.acts import DropView, View
+from core.errors import InvalidInput, SearchTimeout, StoreStopped
 from core.events.control import ControlState
 from core.events.envelope import Standing
-from core.limits import PAGE_ROWS, PAGE_ROWS_MAX
+from core.limits import PAGE_COUNT_MAX, PAGE_ROWS, PAGE_ROWS_MAX, QUERY_CHARS_MAX
 from core.principal import Principal
-from runtime.service import Runtime
+from core.query import quoted
+from runtime.listing import SORTS
+from runtime.service import ListPage, Runtime
 
 router = APIRouter(include_in_schema=False)
 
 SIZES = (20, PAGE_ROWS, PAGE_ROWS_MAX)
-#: Columns: (sort key or empty, heading, numeric).
-COLUMNS: tuple[tuple[str, str, bool], ...] = (
-    ("title", "Title", False),
-    ("agent", "Agent, source", False),
-    ("model", "Model", False),
-    ("status", "Status", False),
-    ("step", "Step", True),
-    ("high_water", "High-water", True),
-    ("generation", "Gen.", True),
-    ("unsettled", "Unsettled", True),
-    ("", "Tokens", True),
-    ("cost", "Cost", True),
-    ("", "Duration", True),
-    ("updated", "Updated", True),
+#: Values that a picker offers; others are typed.
+CHOICES_MAX = 12
+VIEWS_MAX = 50
+#: Lists that most people look for: (name, query).
+READY_VIEWS = (
+    ("Today", "updated:<24h"),
+    ("Unsettled", "unsettled:>0"),
+    ("Failed", "status:failed"),
+    ("Imported", "standing:imported"),
 )
-_SORTS = tuple(key for key, _, _ in COLUMNS if key)
-#: Sources offered in the filter; more are found by their text.
-SOURCES_MAX = 12
-Sort = Literal[
-    "title", "agent", "model", "status", "step", "high_water", "generation", "unsettled", "cost",
-    "updated",
-]  # fmt: skip
+#: What of the URL a saved view keeps.
+_STATE = ("q", "sort", "dir", "limit", "cols")
 
 
 @dataclass(frozen=True, slots=True)
-class Filters:
-    """The filters as the form shows them."""
+class ViewLink:
+    """One list to go to."""
 
-    q: str
-    status: str
-    standing: str
-    source: str
-    unsettled: bool
-
-    def chosen(self) -> dict[str, object]:
-        """As the list takes them."""
-        found: dict[str, object] = {}
-        if self.q:
-            found["text"] = self.q
-        for name in ("status", "standing", "source"):
-            if getattr(self, name):
-                found[name] = getattr(self, name)
-        if self.unsettled:
-            found["unsettled__ge"] = 1
-        return found
-
-    def query(self) -> dict[str, object]:
-        """As the URL carries them."""
-        return {
-            "q": self.q,
-            "status": self.status,
-            "standing": self.standing,
-            "source": self.source,
-            "unsettled": "1" if self.unsettled else "",
-        }
+    name: str
+    href: str
+    here: bool
+    saved: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,40 +66,80 @@ class TrajectoriesPage(Page):
     section: ClassVar[str] = "Trajectories"
 
     now: int
-    filters: Filters
+    q: str
+    chips: tuple[Chip, ...]
+    mistakes: tuple[Wrong, ...]
+    pickers: tuple[Picker, ...]
+    views: tuple[ViewLink, ...]
     sort: str
     descending: bool
     limit: int
+    columns: tuple[Column, ...]
+    cols: str
+    """As the URL carries them; empty: the default ones."""
     rows: tuple[TrajectoryRow, ...]
     total: int
+    exact: bool
     all: int
-    left_out: int
-    left_out_href: str
-    left_out_why: str
+    all_exact: bool
+    missing: tuple[Missing, ...]
+    behind: tuple[int, int]
+    """(trajectories, events) that the index lacks, where the list asked it; else zeros."""
+    failed: str
+    """Why the list could not be made, or empty."""
+    looked: int
+    """Rows looked at where looking ended before the page was full; 0: it is full, or the end."""
     next: str
-    first: str
-    sources: tuple[str, ...]
     paged: bool
 
-    statuses: ClassVar[tuple[str, ...]] = get_args(ControlState)
-    standings: ClassVar[tuple[str, ...]] = get_args(Standing)
     sizes: ClassVar[tuple[int, ...]] = SIZES
-    columns: ClassVar[tuple[tuple[str, str, bool], ...]] = COLUMNS
+    all_columns: ClassVar[tuple[Column, ...]] = table.COLUMNS
+    unsorted: ClassVar[frozenset[str]] = table.NOT_SORTED
+    query_chars_max: ClassVar[int] = QUERY_CHARS_MAX
+    help: ClassVar[tuple[KeyHelp, ...]] = table.help_keys()
 
-    def url(self, **changes: object) -> str:
-        """The same table with some parts of its state changed, from its first page."""
-        state = {
-            **self.filters.query(),
+    def state(self) -> dict[str, object]:
+        """What the URL carries of this list, without its place in it."""
+        return {
+            "q": self.q,
             "sort": self.sort if self.sort != "updated" else "",
             "dir": "" if self.descending else "asc",
             "limit": self.limit if self.limit != PAGE_ROWS else "",
+            "cols": self.cols,
         }
-        return links.trajectories(**{**state, **changes})
 
-    def sort_url(self, key: str) -> str:
+    def url(self, **changes: object) -> str:
+        """The same table with some parts of its state changed, from its first page."""
+        return links.trajectories(**{**self.state(), **changes})
+
+    def sort_url(self, name: str) -> str:
         """Sort by a column; again turns it round."""
-        turned = key == self.sort and self.descending
-        return self.url(sort=key if key != "updated" else "", dir="asc" if turned else "")
+        turned = name == self.sort and self.descending
+        return self.url(sort=name if name != "updated" else "", dir="asc" if turned else "")
+
+    def export_url(self, form: str) -> str:
+        """Everything this query lists, as a file."""
+        state = self.state()
+        return links.export_trajectories(q=self.q, sort=state["sort"], dir=state["dir"], form=form)
+
+    @property
+    def view_query(self) -> str:
+        """What a saved view of this list keeps."""
+        return urlencode({key: str(value) for key, value in self.state().items() if value})
+
+
+def _query_text(
+    q: str, *, status: str, standing: str, source: str, unsettled: bool, text: str
+) -> str:
+    """The query, with terms for what a plain link or a picker's form gave beside it."""
+    given = [("status", status), ("standing", standing), ("source", source)]
+    terms = [f"{name}:{quoted(value)}" for name, value in given if value]
+    if unsettled:
+        terms.append("unsettled:>0")
+    if text:
+        plain = text.replace('"', " ").strip()
+        terms.append(f'text:"{plain}"' if not plain.endswith("*") else f"text:{plain}")
+    return " ".join([q.strip(), *terms]).strip()
 
 
 @router.get("/trajectories", response_class=HTMLResponse)
@@ -131,80 +148,154 @@ def trajectories(
     who: ReaderDep,
     runtime: RuntimeDep,
     *,
-    q: Annotated[str, Query(max_length=200)] = "",
+    q: Annotated[str, Query(max_length=4 * QUERY_CHARS_MAX)] = "",
     status: Annotated[ControlState | Literal[""], Query()] = "",
     standing: Annotated[Standing | Literal[""], Query()] = "",
     source: Annotated[str, Query(max_length=100)] = "",
     unsettled: Annotated[Literal["", "0", "1"], Query()] = "",
-    sort: Annotated[Sort | Literal[""], Query()] = "",
+    text: Annotated[str, Query(max_length=200)] = "",
+    sort: Annotated[str, Query(pattern=f"^(|{'|'.join(SORTS)})$")] = "",
     direction: Annotated[Literal["", "asc", "desc"], Query(alias="dir")] = "",
     limit: Annotated[str, Query(pattern=r"^(|[0-9]{1,4})$")] = "",
+    cols: Annotated[str, Query(max_length=300)] = "",
+    col: Annotated[list[str], Query(max_length=40)] = [],  # noqa: B006
     after: Annotated[str, Query(max_length=500)] = "",
 ) -> Response:
-    """The table."""
-    filters = Filters(q.strip(), status, standing, source.strip(), unsettled == "1")
+    """The table. A query with mistakes is answered by what the rest of it lists."""
+    asked = _query_text(
+        q,
+        status=status,
+        standing=standing,
+        source=source.strip(),
+        unsettled=unsettled == "1",
+        text=text.strip(),
+    )
+    query = runtime.query(asked)
     size = max(1, min(int(limit or PAGE_ROWS), PAGE_ROWS_MAX))
     descending = direction != "asc"
-    found = runtime.list(
-        who,
-        sort=sort or "updated",
-        descending=descending,
-        after=key_of(after),
-        limit=size,
-        filters=filters.chosen(),
-    )
-    left_out, why, href = _left_out(runtime, who, filters)
+    key = key_of(after)
+    names = col or cols.split(",")
+    columns = table.chosen(names)
+    shown = tuple(column.name for column in columns)
+    found, failed = ListPage((), None, 0), ""
+    try:
+        found = runtime.list(
+            who,
+            sort=sort or "updated",
+            descending=descending,
+            after=key,
+            limit=size,
+            query=query,
+            count_most=PAGE_COUNT_MAX,
+            explain=True,
+        )
+    except (SearchTimeout, StoreStopped) as error:
+        failed = render.reason(error)
+    all_ = runtime.projections.count_summaries(who.tenant, {}, most=PAGE_COUNT_MAX + 1)
+    cols = "" if shown == table.DEFAULT else ",".join(shown)
+    state = {
+        "sort": sort if sort != "updated" else "",
+        "dir": "" if descending else "asc",
+        "limit": size if size != PAGE_ROWS else "",
+        "cols": cols,
+    }
+
+    def href(text: str) -> str:
+        return links.trajectories(q=text, **state)
+
     page = TrajectoriesPage(
         title="Trajectories",
         now=runtime.clock(),
-        filters=filters,
+        q=asked,
+        chips=table.chips(query, href),
+        mistakes=table.mistakes(query, href),
+        pickers=table.pickers(query, _known(runtime, who), href),
+        views=_views(runtime, who, {"q": asked, **state}),
         sort=sort or "updated",
         descending=descending,
         limit=size,
+        columns=columns,
+        cols=cols,
         rows=tuple(row(summary) for summary in found.rows),
         total=found.total,
-        all=runtime.projections.count_summaries(who.tenant, {}),
-        left_out=left_out,
-        left_out_href=href,
-        left_out_why=why,
+        exact=found.exact,
+        all=min(all_, PAGE_COUNT_MAX),
+        all_exact=all_ <= PAGE_COUNT_MAX,
+        missing=table.missing(found.left_out, href),
+        behind=found.behind or (0, 0),
+        failed=failed,
+        looked=found.looked_through or 0,
         next=cursor(found.after) or "",
-        first="",
-        sources=_sources(runtime, who, filters.source),
         paged=bool(after),
     )
     return render.respond(request, page)
 
 
-def _left_out(runtime: Runtime, who: Principal, filters: Filters) -> tuple[int, str, str]:
-    """How many rows the filter by source leaves out because they record none."""
-    if not filters.source:
-        return 0, "", ""
-    others = {key: value for key, value in filters.chosen().items() if key != "source"}
-    number = runtime.projections.count_summaries(who.tenant, {**others, "source": None})
-    return (
-        number,
-        "they were not imported and record no source",
-        links.trajectories(**{**filters.query(), "source": ""}),
-    )
+def _known(runtime: Runtime, who: Principal) -> dict[str, Sequence[str]]:
+    """Values that are there, for the pickers."""
+    known: dict[str, Sequence[str]] = {
+        key: runtime.projections.distinct(who.tenant, key, limit=CHOICES_MAX)
+        for key in ("source", "model")
+    }
+    known["tag"] = [tag for tag, _ in runtime.projections.tags(who.tenant, limit=CHOICES_MAX)]
+    if runtime.text_index is not None:
+        try:
+            known["tool"] = runtime.text_index.tools(who.tenant, limit=CHOICES_MAX)
+        except (SearchTimeout, StoreStopped):
+            known["tool"] = ()
+    return known
 
 
-def _sources(runtime: Runtime, who: Principal, chosen: str) -> tuple[str, ...]:
-    """Distinct sources, by skipping from one to the next."""
-    found: list[str] = []
-    last = ""
-    while len(found) < SOURCES_MAX:
-        page = runtime.projections.list_summaries(
-            who.tenant,
-            sort="source",
-            descending=False,
-            after=None,
-            limit=1,
-            filters={"source__gt": last},
-        )
-        if not page:
-            break
-        last = str(page[0]["source"])
-        found.append(last)
-    if chosen and chosen not in found:
-        found.append(chosen)
+def _views(runtime: Runtime, who: Principal, state: Mapping[str, object]) -> tuple[ViewLink, ...]:
+    """Ready lists, then saved ones; `here` marks the one that is shown."""
+    here = {key: str(value) for key, value in state.items() if value}
+    found = [
+        ViewLink(name, links.trajectories(q=text), here == {"q": text}, saved=False)
+        for name, text in READY_VIEWS
+    ]
+    for name, act in list(runtime.views(who).items())[:VIEWS_MAX]:
+        if isinstance(act.body, View):
+            kept = {key: text for key, text in parse_qsl(act.body.query) if key in _STATE}
+            found.append(
+                ViewLink(one_line(name, 60), links.trajectories(**kept), here == kept, saved=True)
+            )
     return tuple(found)
+
+
+@router.post("/trajectories/views")
+def save_view(
+    who: WriterDep,
+    runtime: RuntimeDep,
+    name: Annotated[str, Form(max_length=60)],
+    query: Annotated[str, Form(max_length=2000)] = "",
+) -> Response:
+    """Keep the list under a name; the same name again replaces it."""
+    plain = name.strip()
+    if not plain or not plain.isprintable():
+        raise InvalidInput(
+            "a view needs a name of printable characters, e.g. “Over budget”", field="name"
+        )
+    if len(runtime.views(who)) >= VIEWS_MAX and plain not in runtime.views(who):
+        raise InvalidInput(f"at most {VIEWS_MAX} views are kept; drop one first", field="name")
+    kept = {key: text for key, text in parse_qsl(query) if key in _STATE}
+    view = View(plain, urlencode(kept))
+    runtime.act(who, "view", view, request_id=f"page.{secrets.token_hex(12)}")
+    return RedirectResponse(links.trajectories(**kept), 303)
+
+
+@router.post("/trajectories/views/drop")
+def drop_view(
+    who: WriterDep,
+    runtime: RuntimeDep,
+    name: Annotated[str, Form(max_length=60)],
+    query: Annotated[str, Form(max_length=2000)] = "",
+) -> Response:
+    """Offer a saved view no longer; the act that saved it stays."""
+    if name in runtime.views(who):
+        runtime.act(who, "drop_view", DropView(name), request_id=f"page.{secrets.token_hex(12)}")
+    kept = {key: text for key, text in parse_qsl(query) if key in _STATE}
+    return RedirectResponse(links.trajectories(**kept), 303)
+
+
+assert {column.name for column in table.COLUMNS} - table.NOT_SORTED <= set(SORTS)
+assert all(not language.parse(text, 0).mistakes for _, text in READY_VIEWS)

@@ -39,12 +39,24 @@ class TrajectoryRow:
     cost: str | None
     cost_doubt: str
     """Why the cost may be none, or empty."""
+    derived: bool
+    """The cost is not stated: it is what the tokens cost by the price table."""
     duration: str | None
     timed: bool
     """Its source states when it began."""
     events: str
     updated_at: int | None
     blocked: bool
+    started_at: int | None
+    errors: str | None
+    unknown: str | None
+    in_doubt: str | None
+    """None: old operations that only the archive holds are not graded here."""
+    input: str | None
+    output: str | None
+    tags: tuple[str, ...]
+    hidden: str
+    """Why it leaves lists unless asked for: withdrawn or superseded; or empty."""
 
 
 def row(summary: Mapping[str, object]) -> TrajectoryRow:
@@ -76,7 +88,11 @@ def row(summary: Mapping[str, object]) -> TrajectoryRow:
         grade="unknown" if imported else "",
         tokens=_tokens(summary),
         cost=_money(summary),
-        cost_doubt=cost_doubt(_whole(summary, "cost_nano_usd") or 0, standing),
+        cost_doubt=cost_doubt(_whole(summary, "cost_nano_usd") or 0, standing)
+        if _whole(summary, "cost_nano_usd") is not None
+        else "",
+        derived=_whole(summary, "cost_nano_usd") is None
+        and _whole(summary, "cost_derived_nano_usd") is not None,
         duration=duration(ended - started)
         if started is not None and ended is not None and ended >= started
         else None,
@@ -84,7 +100,24 @@ def row(summary: Mapping[str, object]) -> TrajectoryRow:
         events=count(_whole(summary, "events") or 0),
         updated_at=_whole(summary, "updated_at"),
         blocked=bool(summary.get("blocked")),
+        started_at=started,
+        errors=_counted(summary, "errors"),
+        unknown=_counted(summary, "unknown"),
+        in_doubt=_counted(summary, "in_doubt"),
+        input=_counted(summary, "input_tokens"),
+        output=_counted(summary, "output_tokens"),
+        tags=tuple(str(summary.get("tags") or "").split()),
+        hidden="withdrawn"
+        if summary.get("withdrawn")
+        else "superseded"
+        if summary.get("hidden")
+        else "",
     )
+
+
+def _counted(summary: Mapping[str, object], name: str) -> str | None:
+    value = _whole(summary, name)
+    return count(value) if value is not None else None
 
 
 def _whole(summary: Mapping[str, object], name: str) -> int | None:
@@ -100,4 +133,6 @@ def _tokens(summary: Mapping[str, object]) -> str | None:
 
 def _money(summary: Mapping[str, object]) -> str | None:
     cost = _whole(summary, "cost_nano_usd")
+    if cost is None:
+        cost = _whole(summary, "cost_derived_nano_usd")
     return money(cost) if cost is not None else None
