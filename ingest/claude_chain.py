@@ -177,7 +177,7 @@ class Chain:
         refs = tuple(self._original(line) for line in lines)
         at = claude_lines.instant((lines[0].value or {}).get("timestamp"))
         self._add(payload, Place("task", "the start", refs, at))
-        self._count("session" if self.sub is None else "sub-agent", "TaskStarted")
+        self._count(payload.source or "session", "TaskStarted")
 
     # --- lines -------------------------------------------------------------------------------
 
@@ -277,7 +277,7 @@ class Chain:
             "policy",
             {key: item for key, item in values.items() if item is not None},
             None,
-            key="policy",
+            key="input" if (line.value or {}).get("type") == "permission-mode" else "policy",
         )
 
     # --- replies -----------------------------------------------------------------------------

@@ -358,13 +358,13 @@ def title_of(lines: Iterable[dict[str, Any]]) -> str | None:
     """
     named: tuple[int, str] | None = None
     prompt = command = reply = None
-    summaries: list[tuple[object, str]] = []
-    ids: set[object] = set()
+    summaries: list[tuple[str | None, str]] = []
+    ids: set[str | None] = set()
     for value in lines:
-        ids.add(value.get("uuid"))
+        ids.add(text(value.get("uuid")))
         found = title_line(value)
         if found is not None and found[0] == 2:
-            summaries.append((value.get("leafUuid"), found[1]))
+            summaries.append((text(value.get("leafUuid")), found[1]))
         elif found is not None and (named is None or found[0] <= named[0]):
             named = found
         if prompt is None:
@@ -375,7 +375,7 @@ def title_of(lines: Iterable[dict[str, Any]]) -> str | None:
             reply = one_line(_first_word(value)) or None
     if named is not None:
         return named[1]
-    own = [found for leaf, found in summaries if leaf in ids]
+    own = [found for leaf, found in summaries if leaf is not None and leaf in ids]
     if own:
         return own[-1]
     if command is not None:

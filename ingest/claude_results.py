@@ -70,7 +70,8 @@ def read(
     """The result of a `tool_result` block and of what its line adds."""
     beside = line.get("toolUseResult")
     extra = an_object(beside)
-    said = claude_lines.text_of(block.get("content"))
+    content = block.get("content")
+    said = content if isinstance(content, str) else claude_lines.text_of(content)
     head = (said or "")[:_HEAD_CHARS]
     status, proof = _status(head, block, extra)
     decision = _decision(tool, head, line.get("toolDenialKind"))
@@ -111,17 +112,19 @@ def _status(
         return "timeout", None
     if block.get("is_error") is True:
         return "failed", None
-    return "succeeded", None
+    read_as = text(extra.get("returnCodeInterpretation"))
+    return "succeeded", None if read_as is None else f"its return code was read as: {read_as[:200]}"
 
 
 def _decision(tool: str | None, head: str, kind: object) -> Decision | None:
     """A refusal or, for a plan, a grant; None where the source states no decision."""
     named = text(kind)
+    reason = head.partition(_REASON)[2].strip()
     if named is not None:
-        person = named.startswith("user")
-        return Decision(False, "user" if person else named, f"toolDenialKind {named}"[:200])
+        reviewer = "user" if named.startswith("user") else named[:100]
+        evidence = f"toolDenialKind {named[:100]}"
+        return Decision(False, reviewer, f"{evidence}: {reason}" if reason else evidence)
     if head.startswith(_REJECTED):
-        reason = head.partition(_REASON)[2].strip()
         evidence = "the tool's answer says that the user rejected it"
         return Decision(False, "user", f"{evidence}: {reason}" if reason else evidence)
     if _DENIED.match(head):

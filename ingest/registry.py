@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TypeGuard
 
 from ingest.base import Importer, LogImporter, Sniff
+from ingest.claude_code import ClaudeCode, ClaudeExport
 from ingest.codex import Codex
 from ingest.mini_swe_agent import MiniSweAgent
 from ingest.native import NativeBundle
@@ -14,9 +15,10 @@ from ingest.swe_agent import SweAgent
 IMPORTERS: tuple[Importer, ...] = (
     MiniSweAgent(),
     SweAgent(),
+    ClaudeExport(),
 )
 #: Formats that are a growing file of JSON lines; one line per format.
-LOG_IMPORTERS: tuple[LogImporter, ...] = (Codex(),)
+LOG_IMPORTERS: tuple[LogImporter, ...] = (ClaudeCode(), Codex())
 #: Our own export comes in by the install door, not as foreign events.
 NATIVE = NativeBundle()
 

@@ -17,10 +17,12 @@ from ingest import registry
 from ingest.base import Built, Importer, Kept, Source
 from ingest.demo import DATA
 
+IMPORTS = Path(__file__).resolve().parent.parent / "golden/imports"
 #: Example files of each importer; a new importer adds its row.
 EXAMPLES: dict[str, tuple[Path, ...]] = {
     "mini-swe-agent": tuple(sorted(DATA.glob("*.traj.json"))),
     "swe-agent": tuple(sorted(DATA.glob("*.traj"))),
+    "claude-code-export": (IMPORTS / "claude_code/web-export.json",),
 }
 CASES = [
     pytest.param(importer, path, id=f"{importer.name}-{path.name}")
