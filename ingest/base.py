@@ -350,6 +350,10 @@ class Importer(Protocol):
         """Read and validate everything; ImportRefused says where and why."""
         ...
 
+    def rebuild(self, source_id: str, kept: tuple[Kept, ...]) -> Built:
+        """Events of the kept originals alone, all of them known."""
+        ...
+
 
 @dataclass(slots=True)
 class TrajectoryReport:

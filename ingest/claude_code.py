@@ -202,6 +202,11 @@ class ClaudeExport:
         data = document.read_whole(source.file, source.size, "the file")
         return ParsedExport(document.parse(data, _ITEMS))
 
+    def rebuild(self, source_id: str, kept: tuple[Kept, ...]) -> Built:
+        """Events of the kept originals; see the port."""
+        documents = [(document.parse(part.data, _ITEMS), part.digest) for part in kept]
+        return _built(source_id, documents, len(documents), None, 0)
+
 
 @dataclass(frozen=True, slots=True)
 class ParsedExport:

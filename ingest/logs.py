@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import copy
 import hashlib
+import io
 import threading
 from collections import Counter, OrderedDict
 from collections.abc import Callable
@@ -37,10 +38,12 @@ from ingest.base import (
     LogImporter,
     LogRun,
     LogSegment,
+    Outcome,
     Progress,
     Refusal,
     Report,
     TrajectoryReport,
+    no_progress,
 )
 from ingest.build import SourceKey
 from ingest.redact import Rules, Tally
@@ -56,6 +59,8 @@ _RUNS_KEPT_MAX = 16
 
 #: Prefix of a state key: the digest of a companion file, or nothing where there was none.
 _COMPANION = "companion"
+#: State key: path or name of the source at its first reading.
+_WHERE = "where"
 
 #: Append one command; waits while the store is busy.
 Append = Callable[[AppendCommand], Ack]
@@ -109,6 +114,8 @@ class Reading:
     state: dict[str, str] = field(default_factory=dict)
     """What the source row remembers besides: digests of companions."""
     segments: tuple[SourceSegment, ...] = ()
+    committed: int = 0
+    """So many of them the source row names; those after made no event yet."""
     position: int = 0
     """Bytes derived."""
     newlines: int = 0
@@ -116,6 +123,8 @@ class Reading:
     counts: dict[str, int] = field(default_factory=dict)
     """Events of each trajectory, the source's own first."""
     titles: dict[str, str] = field(default_factory=dict)
+    subs: dict[str | None, None] = field(default_factory=dict)
+    """Names of the sub-agents that were met; None: the source's own trajectory."""
     last: dict[str, BuiltEvent] = field(default_factory=dict)
     raw: dict[int, bytes] = field(default_factory=dict)
     """Segment -> SHA-256 of its bytes as they stand in the file."""
@@ -156,6 +165,7 @@ class Reading:
         for one in grown:
             self.counts[one.trajectory_id] = self.counts.get(one.trajectory_id, 0) + len(one.events)
             self.titles[one.trajectory_id] = one.title
+            self.subs[one.sub] = None
             if one.events:
                 self.last[one.trajectory_id] = one.events[-1]
         return grown
@@ -191,7 +201,9 @@ class Runs:
         """The run that stands where this row says; None if there is none."""
         with self._lock:
             reading = self._kept.pop((tenant, row.source_id), None)
-        return reading if reading is not None and reading.segments == row.segments else None
+        if reading is None or reading.segments[: reading.committed] != row.segments:
+            return None
+        return reading
 
     def give(self, tenant: str, stored_id: str, reading: Reading) -> None:
         """Keep a run for the next reading."""
@@ -212,6 +224,8 @@ class Logs:
     runs: Runs
     rules: Rules
     append: Append
+    revise: Callable[[LogImporter, str], None] | None = None
+    """Called for a source that this version does not know: an older one may."""
 
     def take(self, source: LogSource, importer: LogImporter) -> None:
         """Everything for one source; its report says what became of it.
@@ -271,13 +285,18 @@ class Logs:
 
     def _take(self, source: LogSource, importer: LogImporter, source_id: str) -> None:
         row = self._row(importer, source_id)
+        if row is None and self.revise is not None:
+            self.revise(importer, source_id)
+            row = self._row(importer, source_id)
         if row is None and not source.offset:
             row = self._same_bytes(source, importer, source_id)
-        if row is None and source.offset:
+        known = sum(part.length for part in row.segments) if row is not None else 0
+        if source.offset > known:
             raise ImportRefused(
-                f"the bytes below {source.offset} of this source are not stored here; send it "
-                "whole",
-                where="byte 0",
+                f"{known:,} bytes of this source are known here, and the first {source.offset:,} "
+                "were left out; send it whole",
+                where=f"byte {known}",
+                offset=known,
                 reason="offset",
             )
         reading = (
@@ -327,8 +346,45 @@ class Logs:
             digest = state.get(key, "")
             return self.blobs.read(self.tenant, digest) if digest else None
 
-        run = importer.start(source_id, source.where, companion)
+        # As it was named at its first reading, which decides what was derived of it.
+        where = source.where if row is None else row.state.get(_WHERE, source.where)
+        state[_WHERE] = where
+        run = importer.start(source_id, where, companion)
         return Reading(importer, source_id, source.report.path, run, state)
+
+    def rederive(self, row: ImportSource, importer: LogImporter, report: Report) -> Reading:
+        """The source of an older version's row, derived from its kept originals by this importer.
+
+        What an earlier attempt left unfinished is completed.
+        """
+        source = LogSource(
+            report=report,
+            file=io.BytesIO(),
+            size=row.reading_length,
+            explicit=None,
+            fallback=row.state["source"],
+            upload=False,
+            where=row.state.get(_WHERE, row.name),
+            companion=lambda suffix: None,
+            progress=no_progress,
+        )
+        reading = self._begin(source, importer, row.state["source"], row)
+        reading.name = row.name
+        reading.tally = tally_of(row)
+        known = self._row(importer, row.state["source"])
+        stored = len(known.segments) if known is not None else 0
+        heads: dict[str, int] = {}
+        before: dict[str, int] = {}
+        for index, (part, mark) in enumerate(zip(row.segments, marks_of(row), strict=True)):
+            data = self.blobs.read(self.tenant, part.blob)
+            grown = reading.feed(data, reading.lines_of(data), part.blob, mark)
+            if index < stored:
+                self._complete(reading, grown, heads)
+                before = dict(reading.counts)
+            else:
+                self._store(reading, grown, data)
+        self._tell(source, reading, before)
+        return reading
 
     def _same_bytes(
         self, source: LogSource, importer: LogImporter, source_id: str
@@ -353,6 +409,8 @@ class Logs:
         raw = reading.raw if reading is not None else {}
         edges = source.edges and reading is not None
         self._compare(source, importer, row, raw, edges=edges)
+        if reading is not None and not self._still_pending(source, reading):
+            reading, raw = None, {}
         if reading is None:
             reading = self._begin(source, importer, row.state["source"], row)
             reading.tally = tally_of(row)
@@ -363,6 +421,7 @@ class Logs:
                 self._complete(reading, grown, heads)
                 source.progress(reading.position, max(source.size, reading.position), 0)
             self._check(reading)
+            reading.committed = len(reading.segments)
         reading.raw = raw
         source.report.source = reading.source_id
         return reading
@@ -396,6 +455,16 @@ class Logs:
             if not self._agrees(data, part, mark):
                 raise self._changed(source, importer, row, (index, start, 0, data))
             raw[index] = found
+
+    def _still_pending(self, source: LogSource, reading: Reading) -> bool:
+        """Whether what was read and is in no row yet stands there unchanged."""
+        at = sum(part.length for part in reading.segments[: reading.committed])
+        for index in range(reading.committed, len(reading.segments)):
+            length = reading.segments[index].length
+            if at < source.offset or sha256(source.read(at, length)) != reading.raw[index]:
+                return False
+            at += length
+        return True
 
     def _agrees(self, data: bytes, part: SourceSegment, mark: str) -> bool:
         """Whether these bytes of the file are what was kept of them."""
@@ -504,24 +573,22 @@ class Logs:
     def _store(self, reading: Reading, grown: tuple[Grown, ...], data: bytes) -> None:
         """Append what a segment added, with the source row in the first append.
 
-        Where nothing of the source became an event yet, the row waits for the first.
+        The row of segments that became no event waits for the next event: an append of nothing
+        could not say which head it was decided on.
         """
         bodies = [built.blob for one in grown for built in one.events if built.blob is not None]
         self.blobs.put_many(self.tenant, [*bodies, data])
-        if not reading.counts:
-            return
-        if not any(one.events for one in grown):
-            grown = (Grown(next(iter(reading.counts)), None, "", ()),)
-        row: ImportSource | None = self._next_row(reading)
         for one in grown:
-            if one.events or row is not None:
+            if one.events:
+                row = self._next_row(reading) if reading.committed < len(reading.segments) else None
                 self._append(reading, one, row)
-                row = None
+                reading.committed = len(reading.segments)
 
     def _append(self, reading: Reading, grown: Grown, row: ImportSource | None) -> None:
         name = grown.trajectory_id
         prepared = tuple(prepare(name, built.event, built.payload) for built in grown.events)
         head = reading.counts.get(name, 0) - len(prepared)
+        known = sum(part.length for part in reading.segments[: reading.committed])
         parts = [reading.segments[-1].blob, str(reading.position), name, str(head)]
         self.append(
             AppendCommand(
@@ -533,6 +600,7 @@ class Logs:
                 events=prepared,
                 expected_head=head,
                 source=row,
+                source_length=known if row is not None else None,
                 creates="imported" if head == 0 else None,
             )
         )
@@ -649,31 +717,27 @@ class Logs:
             )
         report.trajectories[:] = []
         for name, count in reading.counts.items():
-            head = self.store.head(self.tenant, name)
-            appended = count - before.get(name, 0)
+            try:
+                head = self.store.head(self.tenant, name)
+            except NotFound:
+                continue  # The reading ended before anything of it was stored.
+            appended = min(count, head.sequence_number) - before.get(name, 0)
+            fresh: Outcome = "appended" if before.get(name) else "imported"
             report.trajectories.append(
                 TrajectoryReport(
                     id=name,
                     title=reading.titles[name],
-                    outcome="unchanged"
-                    if not appended
-                    else "appended"
-                    if before.get(name)
-                    else "imported",
+                    outcome=fresh if appended else "unchanged",
                     events=count,
                     appended=appended,
                     head=head.sequence_number,
                     chain=digest_text(head.chain),
                 )
             )
-        outcomes = {one.outcome for one in report.trajectories}
-        report.outcome = (
-            "appended"
-            if before and outcomes != {"unchanged"}
-            else "imported"
-            if "imported" in outcomes
-            else "unchanged"
-        )
+        if any(one.appended for one in report.trajectories):
+            report.outcome = "appended" if before else "imported"
+        elif report.trajectories:
+            report.outcome = "unchanged"
 
 
 def stored_id(importer: LogImporter, source_id: str) -> str:

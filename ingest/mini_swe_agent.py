@@ -74,6 +74,11 @@ class MiniSweAgent:
         data = document.read_whole(source.file, source.size, "the file")
         return ParsedRun(document.parse(data, ITEMS))
 
+    def rebuild(self, source_id: str, kept: tuple[Kept, ...]) -> Built:
+        """Events of the kept originals; see the port."""
+        olds = [_segment(document.parse(part.data, ITEMS), part.digest) for part in kept]
+        return _built(SourceKey(NAME, VERSION, source_id), olds, len(olds), None, 0)
+
 
 @dataclass(frozen=True, slots=True)
 class ParsedRun:

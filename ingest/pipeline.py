@@ -26,11 +26,13 @@ from typing import BinaryIO, cast
 from core.canonical import canonical, digest_text, sha256
 from core.errors import (
     Busy,
+    Corrupt,
     HeadMoved,
     ImportRefused,
     IntegrityConflict,
     InvalidInput,
     NotAllowed,
+    NotFound,
     StoreFull,
     TooLarge,
 )
@@ -55,6 +57,7 @@ from ingest.base import (
 from ingest.logs import Logs, LogSource, Runs, marks_of, redaction_state, stored_id
 from ingest.native import NativeBundle
 from ingest.redact import NO_RULES, Rules
+from ingest.rederive import Rederiving
 from store.ports import (
     Ack,
     AppendCommand,
@@ -176,6 +179,26 @@ def import_stream(
             offset=offset,
             beside=beside,
         )
+
+
+def rederive(
+    store: RecoveryStore, blobs: BlobStore, tenant: str, *, actor: str
+) -> Iterator[Report]:
+    """Derive every source again that an older version of its importer read; one report for each.
+
+    `actor` is whose act it is that the new revisions stand for the old ones.
+    """
+    importing = _importing(store, blobs, tenant, None, None, hide=True)
+    work = Rederiving(store, blobs, tenant, importing.append_when_free, actor)
+    for found in work.outdated():
+        began = time.monotonic_ns()
+        try:
+            report = work.run(found)
+        except (ImportRefused, IntegrityConflict, NotFound, Corrupt) as error:
+            report = Report(path=found.row.name, format=found.importer.title)
+            report.refused.append(Refusal("the kept originals", str(error)))
+        report.elapsed_us = (time.monotonic_ns() - began) // 1000
+        yield report
 
 
 def _importing(
@@ -365,15 +388,16 @@ class _Importing:
         file.seek(0)
         # A refusal shows some of these bytes. Own rules wait for whole lines.
         head = redact.redact(file.read(_HEAD_BYTES), Rules(self.rules.builtin))[0]
-        document.recognise_foreign_bytes(head)
+        file.seek(max(0, size - _TAIL_BYTES))
+        found = registry.recognise(head, file.read(_TAIL_BYTES), job.report.path)
+        is_log = found is not None and registry.is_log(found[0])
+        document.recognise_foreign_bytes(head, first_line_only=is_log)
         if not head.strip() and size <= _HEAD_BYTES:
             raise ImportRefused(
                 "the file is empty: it holds only white space", where="byte 0", reason="empty"
             )
-        file.seek(max(0, size - _TAIL_BYTES))
-        found = registry.recognise(head, file.read(_TAIL_BYTES), job.report.path)
         # A log format looks only at what is new of it.
-        if size > IMPORT_VALUE_BYTES_MAX and (found is None or not registry.is_log(found[0])):
+        if size > IMPORT_VALUE_BYTES_MAX and not is_log:
             document.refuse_long_lines(file, size, lambda done: job.progress(done, size, 0))
         file.seek(0)
         if found is None:
@@ -412,8 +436,16 @@ class _Importing:
             self.tenant,
             self.runs,
             self.rules,
-            self._append_when_free,
+            self.append_when_free,
+            self._revise,
         )
+
+    def _revise(self, importer: Importer | LogImporter, source_id: str) -> None:
+        """Let this version's revision begin with what an older version of the importer knows."""
+        work = Rederiving(self.store, self.blobs, self.tenant, self.append_when_free, "importer")
+        found = work.older(importer, source_id)
+        if found is not None:
+            work.run(found)
 
     def _log_source(self, job: _Job) -> LogSource:
         named, following = job.named, job.following
@@ -451,6 +483,9 @@ class _Importing:
         parsed = reading.parsed
         known = self.store.import_by_reading(self.tenant, importer.name, reading.digest)
         if known is None or known.version != importer.version:
+            if known is not None and known.version < importer.version:
+                source_id = _given_id(known)
+            self._revise(importer, source_id)
             known = self.store.import_source(
                 self.tenant, _stored_id(importer.name, importer.version, source_id)
             )
@@ -597,9 +632,9 @@ class _Importing:
             source=source,
             creates="imported" if first else None,
         )
-        return self._append_when_free(command)
+        return self.append_when_free(command)
 
-    def _append_when_free(self, command: AppendCommand) -> Ack:
+    def append_when_free(self, command: AppendCommand) -> Ack:
         """Append; a full queue is waited for."""
         for _ in range(_BUSY_TRIES):
             try:

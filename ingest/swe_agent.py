@@ -79,6 +79,17 @@ class SweAgent:
         data = document.read_whole(source.file, source.size, "the file")
         return ParsedRun(_read(data))
 
+    def rebuild(self, source_id: str, kept: tuple[Kept, ...]) -> Built:
+        """Events of the kept originals; see the port."""
+        wholes = [_read_kept(part.data) for part in kept]
+        olds, before = [], 0
+        for part, whole in zip(kept, wholes, strict=True):
+            olds.append(_segment(whole, part.digest, before))
+            before += len(whole.steps)
+        first = next((whole for whole in wholes if whole.steps), wholes[0])
+        key = SourceKey(NAME, VERSION, source_id)
+        return _built(_Readings(key, ParsedRun(first).layout, olds, len(olds)), None, 0)
+
 
 @dataclass(frozen=True, slots=True)
 class _Whole:
