@@ -596,7 +596,7 @@ def test_the_words_of_codex_exec_are_read() -> None:
     command = {"id": "i1", "type": "command_execution", "command": "ls", "status": "in_progress"}
     done = command | {"status": "failed", "exit_code": 2, "aggregated_output": "no"}
     todo = {"id": "i2", "type": "todo_list", "items": [{"text": "Look", "completed": True}]}
-    values = [
+    values: list[dict[str, Any]] = [
         {"type": "thread.started", "thread_id": "01a1f82f-1e80-7a1b-82c3-d4e5f6a7b8c9"},
         {"type": "turn.started"},
         {"type": "item.completed", "item": {"id": "i0", "type": "reasoning", "text": "Look."}},
@@ -607,7 +607,7 @@ def test_the_words_of_codex_exec_are_read() -> None:
         {"type": "turn.completed", "usage": {"input_tokens": 10, "output_tokens": 2}},
     ]
     bare = lines_of(values)
-    inner: list[tuple[str, dict[str, Any]]] = [("event_msg", value) for value in values[1:]]
+    inner = [("event_msg", value) for value in values[1:]]
     wrapped = stamp([("session_meta", META), *inner])
     for data in (bare, wrapped):
         run, events = whole(data)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import hashlib
+import io
 import json
 from collections import Counter
 from pathlib import Path
@@ -11,8 +12,13 @@ from typing import Any
 
 import msgspec
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
+from core.errors import ImportRefused
+from ingest.base import Source
 from ingest.demo import DATA
+from ingest.swe_agent import SweAgent
 from runtime.time_travel import record_at
 from store.open import Opened
 from tests.ingest.support import (
@@ -387,3 +393,55 @@ def test_a_document_of_another_shape_is_refused_whole(
     assert report.outcome == "refused"
     assert why in report.refused[0].why
     assert not everything(opened)
+
+
+def places(value: Any, here: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+    """Every place of a JSON value."""
+    items: Any = ()
+    if isinstance(value, dict):
+        items = value.items()
+    elif isinstance(value, list):
+        items = enumerate(value)
+    found = [here] if here else []
+    for key, item in items:
+        found += places(item, (*here, key))
+    return found
+
+
+SHORT = cut(document(), 3)
+PLACES = places(SHORT)
+SCALARS = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(-(2**70), 2**70),
+    st.text(max_size=8),
+    st.sampled_from([[], {}, [{}], [[]], [{"role": "assistant"}], 1.5]),
+)
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.lists(st.tuples(st.sampled_from(PLACES), SCALARS), min_size=1, max_size=3))
+def test_values_of_another_kind_are_read_or_refused(
+    changes: list[tuple[tuple[Any, ...], Any]],
+) -> None:
+    value = copy.deepcopy(SHORT)
+    for place, new in changes:
+        at = value
+        for key in place[:-1]:
+            if not isinstance(at, dict | list) or (isinstance(at, dict) and key not in at):
+                break
+            if isinstance(at, list) and (not isinstance(key, int) or key >= len(at)):
+                break
+            at = at[key]
+        else:
+            last = place[-1]
+            if isinstance(at, dict) or (
+                isinstance(at, list) and isinstance(last, int) and last < len(at)
+            ):
+                at[last] = new
+    data = dumped(value)
+    try:
+        built = SweAgent().parse(Source("x", io.BytesIO(data), len(data))).build("x", ())
+    except ImportRefused:
+        return
+    assert built.events[0].event.type == "TaskStarted"
