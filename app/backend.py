@@ -42,6 +42,7 @@ class Backend(Protocol):
     def list_page(
         self, *, sort: str, descending: bool, after: str | None, limit: int, filters: Wire
     ) -> Wire: ...
+    def search(self, text: str, *, trajectory_id: str | None, after: int, limit: int) -> Wire: ...
     def record(self, trajectory_id: str, boundary: int | None) -> Wire: ...
     def records(self, trajectory_id: str, first: int, last: int | None) -> Iterator[Wire]: ...
     def trajectory(self, trajectory_id: str) -> Wire: ...
@@ -75,6 +76,9 @@ class Local:
     def list_page(
         self, *, sort: str, descending: bool, after: str | None, limit: int, filters: Wire
     ) -> Wire:
+        q, count = str(filters.pop("q", "")), str(filters.pop("count", "some"))
+        if {term.key for term in self.runtime.query(q).terms} & {"text", "tool"}:
+            self._index()
         return reads.list_page(
             self.runtime,
             self.who,
@@ -83,7 +87,20 @@ class Local:
             after=after,
             limit=limit,
             filters=filters,
+            q=q,
+            count=count,
         )
+
+    def search(self, text: str, *, trajectory_id: str | None, after: int, limit: int) -> Wire:
+        self._index()
+        return reads.search(
+            self.runtime, self.who, text, trajectory_id=trajectory_id, after=after, limit=limit
+        )
+
+    def _index(self) -> None:
+        """No thread follows the log for a command: it indexes what is missing itself."""
+        if self.parts.indexer is not None:
+            self.parts.indexer.catch_up(self.who.tenant)
 
     def record(self, trajectory_id: str, boundary: int | None) -> Wire:
         found = reads.record(self.runtime, self.who, trajectory_id, boundary)
@@ -162,6 +179,15 @@ class Served:
             after=after,
             limit=limit,
             **filters,
+        )
+
+    def search(self, text: str, *, trajectory_id: str | None, after: int, limit: int) -> Wire:
+        return self.remote.get(
+            links.api_search(),
+            text=text,
+            trajectory_id=trajectory_id,
+            after=after,
+            limit=limit,
         )
 
     def record(self, trajectory_id: str, boundary: int | None) -> Wire:

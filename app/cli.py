@@ -210,6 +210,9 @@ def list_(
     ),
     ascending: Annotated[bool, typer.Option("--ascending", help="Smallest first.")] = False,
     limit: Annotated[int, typer.Option(min=1, help="At most so many.")] = 50,
+    query: Annotated[
+        str, typer.Option("--query", "-q", help="As on the page: status:failed updated:<24h.")
+    ] = "",
     text: Annotated[str | None, typer.Option(help="In title or id.")] = None,
     status: Annotated[str | None, typer.Option(help="Control state, e.g. COMPLETED.")] = None,
     standing: Annotated[str | None, typer.Option(help="gated, reported, imported, replica.")] = (
@@ -223,13 +226,40 @@ def list_(
     listing.check_sort(sort)
     with _backend(data, server, write=True, create=False) as backend:
         rows, total = listing.collect(
-            backend, sort=sort, descending=not ascending, limit=limit, filters=filters
+            backend, sort=sort, descending=not ascending, limit=limit, filters=filters, q=query
         )
     if json:
         for row in rows:
             console.out_json(row)
     else:
-        listing.show(rows, total, filters)
+        listing.show(rows, total, {**filters, **({"query": query} if query else {})})
+
+
+@app.command(epilog=console.epilog())
+def find(
+    text: Annotated[
+        str, typer.Argument(metavar="TEXT", help='Words of one event; pars*; "side by side".')
+    ],
+    *,
+    within: Annotated[
+        str | None, typer.Option("--in", metavar="ID", help="In one trajectory: all its events.")
+    ] = None,
+    limit: Annotated[int, typer.Option(min=1, help="At most so many.")] = 50,
+    data: Data = None,
+    server: Server = None,
+    json: Json = False,
+) -> None:
+    """Find events by their text: the first of each trajectory, or all of one."""
+    from app import listing
+
+    with _backend(data, server, write=True, create=False) as backend:
+        hits, lacks = listing.search(backend, text, within=within, limit=limit)
+    if json:
+        for hit in hits:
+            console.out_json(hit)
+    else:
+        listing.show_hits(hits)
+    listing.say_behind(lacks)
 
 
 def _place(text: str) -> tuple[str, int | None]:

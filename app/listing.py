@@ -33,7 +33,7 @@ COLUMNS = (
 
 
 def collect(
-    backend: Backend, *, sort: str, descending: bool, limit: int, filters: Wire
+    backend: Backend, *, sort: str, descending: bool, limit: int, filters: Wire, q: str = ""
 ) -> tuple[list[Wire], int]:
     """Up to `limit` rows, page by page, and how many there are."""
     rows: list[Wire] = []
@@ -44,12 +44,56 @@ def collect(
             descending=descending,
             after=after,
             limit=min(PAGE_ROWS_MAX, limit - len(rows)),
-            filters=filters,
+            filters=filters | ({"q": q} if q else {}) | {"count": "exact"},
         )
         rows.extend(page["trajectories"])
         after = page["next_after"]
         if after is None or len(rows) >= limit:
+            say_behind(page["index_behind"])
             return rows, int(page["total"])
+
+
+def search(
+    backend: Backend, text: str, *, within: str | None, limit: int
+) -> tuple[list[Wire], Wire]:
+    """Up to `limit` hits, and how far the index is behind."""
+    hits: list[Wire] = []
+    after = 0
+    while True:
+        page = backend.search(
+            text, trajectory_id=within, after=after, limit=min(PAGE_ROWS_MAX, limit - len(hits))
+        )
+        hits.extend(page["hits"])
+        if page["next_after"] is None or len(hits) >= limit:
+            return hits, page["index_behind"]
+        after = page["next_after"]
+
+
+def show_hits(hits: list[Wire]) -> None:
+    """Where each hit is, as an argument of `show`."""
+    if not hits:
+        console.note("no event holds it; words are matched whole, and pars* begins a word")
+        return
+    console.table(
+        (Column("BOUNDARY"), Column("EVENT"), Column("TITLE", stretches=True)),
+        [
+            (
+                f"{hit['trajectory_id']}@{hit['sequence_number']}",
+                console.safe(hit["type"], 40),
+                _text(hit["title"], 60),
+            )
+            for hit in hits
+        ],
+    )
+
+
+def say_behind(behind: Wire | None) -> None:
+    """A note where the full-text index lacks something."""
+    if behind is not None and behind["events"]:
+        console.note(
+            f"the search index lacks {behind['events']:,} events of "
+            f"{behind['trajectories']:,} trajectories; what they hold may be missing"
+        )
 
 
 def check_sort(sort: str) -> None:
