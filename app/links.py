@@ -94,6 +94,11 @@ def verify(trajectory_id: str, sequence_number: int, **query: object) -> str:
     return _query(f"/t/{quote(trajectory_id)}/@{sequence_number}/verify", query)
 
 
+def still(trajectory_id: str, sequence_number: int) -> str:
+    """One boundary as one HTML file, as a download."""
+    return f"/t/{quote(trajectory_id)}/@{sequence_number}/page.html"
+
+
 def imports() -> str:
     """The import page."""
     return "/import"

@@ -12,6 +12,7 @@ from app.pages.home import router as home
 from app.pages.imports import router as imports
 from app.pages.live import router as live
 from app.pages.prices import router as prices
+from app.pages.still import router as still
 from app.pages.system import router as system
 from app.pages.trajectories import router as trajectories
 from app.pages.trajectory import router as trajectory
@@ -22,6 +23,7 @@ ROUTERS: tuple[APIRouter, ...] = (
     exports,
     find,
     trajectory,
+    still,
     desk,
     live,
     imports,

@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import lru_cache
 
 from app.presenters.payloads import Block
-from app.presenters.terminal import Segment, Shown
+from app.presenters.terminal import Segment, Shown, one_line
 from core.errors import InvalidInput
 from core.words import phrases
 
@@ -53,6 +53,25 @@ def pieces(text: str, pattern: Words, limit: int = MARKS_MAX) -> tuple[tuple[str
     if at < len(text) or not found:
         found.append((text[at:], False))
     return tuple(found)
+
+
+#: Characters of a payload that are searched for the place of a hit, and shown around it.
+EXCERPT_CHARS = 16_384
+_BEFORE, _AFTER = 24, 72
+_ESCAPES = re.compile(r"\\(?:u[0-9a-fA-F]{4}|.)")
+
+
+def excerpt(payload: bytes, pattern: Words) -> str:
+    """The words around the first hit in a payload's JSON, on one line; empty: none is found."""
+    if pattern is None:
+        return ""
+    text = _ESCAPES.sub(" ", payload[:EXCERPT_CHARS].decode("utf-8", "replace"))
+    match = pattern.search(text)
+    if match is None:
+        return ""
+    start = max(0, match.start() - _BEFORE)
+    cut = one_line(text[start : match.end() + _AFTER].replace("\n", " "), 160)
+    return ("…" if start else "") + cut
 
 
 def shown(text: Shown, pattern: Words) -> Shown:

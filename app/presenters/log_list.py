@@ -15,6 +15,8 @@ from core.events.ownership import OwnershipGranted
 
 #: Rows before the boundary in a window of 40: the boundary is seen without scrolling.
 BEFORE = 10
+#: Characters of a line before a hit that a narrow list still shows.
+_FAR = 40
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,10 +110,24 @@ def build(
                 exact=exact(event.occurred_at or event.recorded_at),
                 current=event.sequence_number == boundary,
                 future=future,
-                pieces=highlight.pieces(item.line.text, words) if words is not None else (),
+                pieces=_pieces(item, words),
             )
         )
     first = items[0].event.sequence_number if items else 0
     last = items[-1].event.sequence_number if items else 0
     text = exact(zero) if zero is not None else ""
     return LogList(tuple(entries), first, last, text, clock=clock)
+
+
+def _pieces(item: Item, words: Words) -> tuple[tuple[str, bool], ...]:
+    """The line with its hits; where it shows none, the words around the first in the payload."""
+    if words is None:
+        return ()
+    text = item.line.text
+    match = words.search(text)
+    if match is not None:
+        # A list is narrow: what was looked for stands near the beginning.
+        start = match.start() - 24 if match.start() > _FAR else 0
+        return highlight.pieces(("…" if start else "") + text[start:], words)
+    around = highlight.excerpt(item.event.payload or b"", words)
+    return highlight.pieces(around or text, words)
