@@ -86,8 +86,11 @@ class Document:
         return self.data[part.start : part.end]
 
 
-def recognise_foreign_bytes(head: bytes) -> None:
-    """ImportRefused with a hint if the first bytes say that this is no JSON text."""
+def recognise_foreign_bytes(head: bytes, *, first_line_only: bool = False) -> None:
+    """ImportRefused with a hint if the first bytes say that this is no JSON text.
+
+    `first_line_only`: a NUL further on is a bad line of a log, not a sign of another format.
+    """
     for offset, magic, what, advice in MAGIC:
         if head[offset : offset + len(magic)] == magic:
             raise ImportRefused(
@@ -97,7 +100,7 @@ def recognise_foreign_bytes(head: bytes) -> None:
                 around=printable(head[: _AROUND_BYTES * 2]),
                 reason="container",
             )
-    at = head.find(b"\x00")
+    at = (head.partition(b"\n")[0] if first_line_only else head).find(b"\x00")
     if at >= 0:
         raise ImportRefused(
             f"byte {at} is NUL, so this is binary data and no JSON text",

@@ -89,6 +89,8 @@ def wants(members: Sequence[Member]) -> Wants:
         if isinstance(command, AppendCommand):
             for prepared in command.events:
                 _want(needed, name, prepared)
+            if command.source is not None and command.source_length is not None:
+                needed.sources.add((command.tenant, command.source.source_id))
         elif isinstance(command, InstallCommand):
             decide_install.want(needed, name, member)
         else:
@@ -155,6 +157,7 @@ def _append(overlay: Overlay, command: AppendCommand, bodies: tuple[object, ...]
         if command.creates is None:
             raise NotFound(f"there is no trajectory {command.trajectory_id}")
         head = _new_head(overlay, command, command.creates)
+    _check_source(overlay, command)
     try:
         known = _known_events(overlay.known.events.get(name), command.events)
     except IntegrityConflict:
@@ -177,6 +180,28 @@ def _append(overlay: Overlay, command: AppendCommand, bodies: tuple[object, ...]
     if command.door == "import":
         under = (0, None)
     return _accept(overlay, head, (command, known), fresh, under)
+
+
+def _check_source(overlay: Overlay, command: AppendCommand) -> None:
+    """HeadMoved where another import of the source has come since this was decided."""
+    if command.source is None or command.source_length is None:
+        return
+    known = overlay.known.sources.get((command.tenant, command.source.source_id), 0)
+    if known != command.source_length:
+        raise HeadMoved(
+            f"{known} bytes of this source are imported, this was decided on "
+            f"{command.source_length}",
+            reading_length=known,
+            source_length=command.source_length,
+        )
+
+
+def _keep_source(overlay: Overlay, command: AppendCommand) -> None:
+    """What to remember of the source, with the events."""
+    source = command.source
+    if source is not None:
+        overlay.writes.sources.append((command.tenant, source))
+        overlay.known.sources[command.tenant, source.source_id] = source.reading_length
 
 
 def _check_expected(head: HeadState, command: AppendCommand) -> None:
@@ -234,8 +259,7 @@ def _duplicate(
     overlay: Overlay, command: AppendCommand, head: HeadState, stored: list[StoredEvent]
 ) -> Draft:
     """Everything is stored already: the acknowledgement, whatever epoch the caller has."""
-    if command.source is not None:
-        overlay.writes.sources.append((command.tenant, command.source))
+    _keep_source(overlay, command)
     return Draft(
         trajectory_id=command.trajectory_id,
         sequence_numbers=tuple(one.sequence_number for one in stored),
@@ -291,8 +315,7 @@ def _accept(
     if (head.tenant, head.trajectory_id) not in overlay.known.heads:
         overlay.add_head(head)
     _stamp(overlay, head, command.issuer, fresh, under)
-    if command.source is not None:
-        overlay.writes.sources.append((command.tenant, command.source))
+    _keep_source(overlay, command)
     numbers = range(first, head.sequence_number + 1)
     if known is None:
         return Draft(

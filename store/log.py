@@ -194,9 +194,8 @@ def _append_member(command: AppendCommand) -> Member:
         _check_place(event, command.trajectory_id)
         if command.door == "append":
             check_states(event.event)
-    source = command.source
-    if source is not None and source.trajectory_id != command.trajectory_id:
-        raise InvalidInput("the source belongs to another trajectory", field="source")
+    if command.source is not None and command.door != "import":
+        raise InvalidInput("only an import states its source", field="source")
     return Member(command, tuple([rows.stated(event) for event in command.events]))
 
 

@@ -38,6 +38,9 @@ class AppendCommand(msgspec.Struct, frozen=True):
     source: ImportSource | None = None
     """For imports: what to remember of the source, in the same transaction. Its own trajectory may
     be another: a sub-agent's events lie in the file of the one that asked for it."""
+    source_length: int | None = None
+    """The `reading_length` of the source that this was decided on, 0 for one not known yet:
+    HeadMoved where another import of it has come since. None: not compared."""
     incarnation: str | None = None
     """Fenced doors: the incarnation that granted the epoch (INS-4); None: not compared."""
     creates: Standing | None = None

@@ -190,6 +190,7 @@ class Wants:
     positions: set[tuple[Name, int]] = field(default_factory=set)
     staged: set[Name] = field(default_factory=set)
     acts: set[ActTopic] = field(default_factory=set)
+    sources: set[tuple[str, str]] = field(default_factory=set)
 
 
 @dataclass(slots=True)
@@ -207,6 +208,8 @@ class Known:
     positions: dict[tuple[Name, int], tuple[bytes, bytes]] = field(default_factory=dict)
     """(digest, chain) of stored events by sequence number."""
     staged: dict[Name, dict[int, Piece]] = field(default_factory=dict)
+    sources: dict[tuple[str, str], int] = field(default_factory=dict)
+    """Length of the newest reading of each import source."""
     last_acts: dict[ActTopic, LastAct] = field(default_factory=dict)
     acts_end: int = 0
     """Number of the newest act of the store."""

@@ -246,6 +246,12 @@ class Transactor:
             "SELECT tenant, digest, length FROM blobs WHERE (tenant, digest) IN", needed.blobs
         ):
             known.blobs[tenant, digest] = length
+        for tenant, source_id, length in self._pairs(
+            "SELECT tenant, source_id, reading_length FROM import_sources "
+            "WHERE (tenant, source_id) IN",
+            needed.sources,
+        ):
+            known.sources[tenant, source_id] = length
         for tenant, request_id, kind, digest, answer in self._pairs(
             "SELECT tenant, request_id, kind, digest, answer FROM requests "
             "WHERE (tenant, request_id) IN",
