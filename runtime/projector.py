@@ -14,7 +14,7 @@ INVARIANTS
 4. A summary is made again when an act about its trajectory is newer, and priced again, without a
    fold, when the price table is another.
 5. A trajectory it cannot project (a missing payload, damage) is remembered as failed at that head
-   and left alone until its log grows; it never stops the others.
+   and left alone until its log grows, but for what acts say of it; it never stops the others.
 """
 
 from __future__ import annotations
@@ -208,10 +208,12 @@ class Projector:
         except StrandlineError as error:
             head = self._store.head(tenant, trajectory_id).sequence_number
             self.failed[tenant, trajectory_id] = (head, str(error))
+            self._put_acted(tenant, trajectory_id)
             return False
         except Exception as error:  # a defect that one log meets must not stop the others
             head = self._store.head(tenant, trajectory_id).sequence_number
             self.failed[tenant, trajectory_id] = (head, f"{type(error).__name__}: {error}")
+            self._put_acted(tenant, trajectory_id)
             return False
 
     # --- one trajectory --------------------------------------------------------------------------
@@ -223,6 +225,7 @@ class Projector:
             if gently and self.failed.get((tenant, trajectory_id), (0, ""))[0] == (
                 head.sequence_number or -1
             ):
+                self._put_acted(tenant, trajectory_id)
                 return False
             live = self._live.pop((tenant, trajectory_id), None)
             if live is None or live.fold.boundary > head.sequence_number:
@@ -244,6 +247,12 @@ class Projector:
                 self._projections.put_summary(tenant, trajectory_id, reached, summary)
                 self.failed.pop((tenant, trajectory_id), None)
             return True
+
+    def _put_acted(self, tenant: str, trajectory_id: str) -> None:
+        """What people did about a trajectory whose log cannot be projected: its earlier summary,
+        if it has one, leaves the lists all the same."""
+        about = acts.about(self._acts_about(tenant, trajectory_id))
+        self._projections.put_acted(tenant, trajectory_id, acted(about))
 
     def _acts_about(self, tenant: str, trajectory_id: str) -> list[Act]:
         return self._store.acts(tenant, trajectory_id=trajectory_id, limit=ACTS_PER_TRAJECTORY_MAX)
@@ -310,12 +319,7 @@ def summary_of(record: TrajectoryRecord, head: Head, about: acts.Standing, table
         "priced_by": table.digest,
         "parent_id": record.scope.parent_trajectory_id,
         "parent_operation": record.scope.parent_operation_id,
-        "tags": " ".join(about.tags) or None,
-        "notes": len(about.notes),
-        "withdrawn": about.withdrawn is not None,
-        "superseded_by": superseded_by(about),
-        "hidden": about.withdrawn is not None or about.superseded is not None,
-        "as_of_act": about.last,
+        **acted(about),
         "models": "\n".join(("", *record.calls.models, ""))
         if len(record.calls.models) > 1
         else None,
@@ -343,6 +347,18 @@ def graded(record: TrajectoryRecord, standing: Standing) -> Summary:
         if operation.unsettled
     ]
     return {"unknown": words.count("unknown"), "in_doubt": words.count("in_doubt")}
+
+
+def acted(about: acts.Standing) -> Summary:
+    """The part of a row that acts make."""
+    return {
+        "tags": " ".join(about.tags) or None,
+        "notes": len(about.notes),
+        "withdrawn": about.withdrawn is not None,
+        "superseded_by": superseded_by(about),
+        "hidden": about.withdrawn is not None or about.superseded is not None,
+        "as_of_act": about.last,
+    }
 
 
 def superseded_by(about: acts.Standing) -> str | None:
