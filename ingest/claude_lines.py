@@ -75,7 +75,7 @@ _NOT_A_PROMPT = (
     INTERRUPTED,
 )
 #: Numbers that RFC 8785 may not write can only be in a line that holds one of these.
-_WILD_NUMBER = re.compile(rb"\d{16}|\d[eE][+-]?\d")
+_WILD_NUMBER = re.compile(rb"[:\[,]\s*-?(?:\d{16}|[\d.]+[eE])")
 
 
 def text(value: object) -> str | None:

@@ -1107,3 +1107,41 @@ def test_an_export_that_grew_appends_and_one_that_changed_is_a_conflict() -> Non
 def test_an_export_of_another_shape_is_refused_with_the_place(lines: Any) -> None:
     with pytest.raises(ImportRefused):
         exported(json.dumps({"loglines": lines}).encode())
+
+
+# --- a file that grows -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("share", [0.1, 0.33, 0.5, 0.8, 0.97])
+def test_a_session_that_grows_between_two_readings_ends_as_the_whole(
+    opened: Opened, other: Opened, tmp_path: Path, share: float
+) -> None:
+    whole = DEMO.read_bytes()
+    path = tmp_path / DEMO.name
+    path.write_bytes(whole[: int(len(whole) * share)])
+    first = take(opened, path)
+    assert first.outcome == "imported"
+    path.write_bytes(whole)
+    second = take(opened, path)
+    assert second.outcome == "appended"
+    at_once = take(other, path)
+    assert [one.id for one in second.trajectories] == [one.id for one in at_once.trajectories]
+    for one in at_once.trajectories:
+        records = [
+            record_at(
+                store.store,
+                store.blobs,
+                store.projections,
+                TENANT,
+                one.id,
+                store.store.head(TENANT, one.id).sequence_number,
+            ).record
+            for store in (opened, other)
+        ]
+        assert records[0].calls.tokens == records[1].calls.tokens
+        assert records[0].calls.by_status == records[1].calls.by_status
+        assert records[0].operations.by_outcome == records[1].operations.by_outcome
+        assert records[0].plan.items == records[1].plan.items
+        consumed = [record.budget.accounts["tokens"].consumed for record in records]
+        assert consumed[0] == consumed[1]
+    assert take(opened, path).outcome == "unchanged"
