@@ -63,6 +63,7 @@ class Backend(Protocol):
         self, path: str, progress: Progress, as_name: str | None = None, *, hide: bool = True
     ) -> Iterator[Wire]: ...
     def follow(self, opened: OpenedFile, how: How, memory: Memory) -> Wire: ...
+    def rederive(self) -> Iterator[Wire]: ...
 
 
 class Local:
@@ -155,6 +156,10 @@ class Local:
         self, path: str, progress: Progress, as_name: str | None = None, *, hide: bool = True
     ) -> Iterator[Wire]:
         for report in self.parts.import_path(self.who, path, progress, as_name, hide=hide):
+            yield _document(report)
+
+    def rederive(self) -> Iterator[Wire]:
+        for _, report in self.parts.rederive(self.who):
             yield _document(report)
 
     def follow(self, opened: OpenedFile, how: How, memory: Memory) -> Wire:
@@ -268,6 +273,13 @@ class Served:
         except ImportRefused as error:
             return _document(Report(opened.name, refused=[Refusal.of(error)]))
         return {**report, "path": opened.name}
+
+    def rederive(self) -> Iterator[Wire]:
+        after: str | None = ""
+        while after is not None:
+            found = self.remote.post(links.api_import_rederive(after=after), {})
+            yield from found["reports"]
+            after = found["next_after"]
 
     def follow(self, opened: OpenedFile, how: How, memory: Memory) -> Wire:
         importer = following.log_format(opened)

@@ -128,6 +128,13 @@ def import_(
     yes: Annotated[
         bool, typer.Option("--yes", "-y", help="With --discover: take them without asking.")
     ] = False,
+    rederive: Annotated[
+        bool,
+        typer.Option(
+            "--rederive",
+            help="Derive again, from kept originals, what older importers read; takes no PATH.",
+        ),
+    ] = False,
     as_name: Annotated[
         str | None,
         typer.Option(
@@ -165,6 +172,15 @@ def import_(
         paths = discovering.chosen(paths, yes=yes, json=json, where=str(data or "the data folder"))
         if not paths:
             raise typer.Exit
+    elif rederive and not paths:
+        printed = import_report.Printer(json=json, verbose=verbose)
+        with _backend(data, server, write=True, create=False) as backend:
+            for document in backend.rederive():
+                printed.document(document)
+        printed.rederived()
+        raise typer.Exit(printed.exit_code)
+    elif rederive:
+        raise InvalidInput("--rederive takes all that is outdated, and no PATH", field="paths")
     elif not paths:
         raise InvalidInput(
             "name files or folders to import", field="paths", advice="`strandline import PATH`"

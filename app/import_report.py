@@ -58,7 +58,7 @@ class Printer:
         self._verbose = verbose
         self._gaps: dict[str, dict[tuple[str, str], None]] = {}
         """Format -> what it does not record and why, in the order met."""
-        self._refused = self._missing = False
+        self._refused = self._missing = self._said = False
 
     @property
     def exit_code(self) -> int:
@@ -94,6 +94,7 @@ class Printer:
     def document(self, document: Wire) -> None:
         """What became of one file."""
         self._refused = self._refused or not document["ok"]
+        self._said = True
         if self._json:
             console.out_json(line(document))
             return
@@ -109,6 +110,11 @@ class Printer:
         else:
             _show(document, verbose=self._verbose)
         sys.stdout.flush()
+
+    def rederived(self) -> None:
+        """Once, after what was derived again."""
+        if not self._json and not self._said:
+            console.say("Nothing is outdated: every source was read by the importers of now.")
 
     def end(self) -> None:
         """Once per format, what its files do not record."""

@@ -104,6 +104,21 @@ def imports() -> str:
     return "/import"
 
 
+def imports_after(after: str) -> str:
+    """The import page with the sources beyond this one."""
+    return _query("/import", {"after": after}) + "#sources"
+
+
+def import_source(trajectory_id: str) -> str:
+    """The source a trajectory came from: what it became, withdraw it, bring it back."""
+    return f"/import/source/{quote(trajectory_id)}"
+
+
+def import_rederive() -> str:
+    """Derive again what older importers read."""
+    return "/import/rederive"
+
+
 def import_job_page(job: str) -> str:
     """The page of one import: progress, then its report."""
     return f"/import/{quote(job)}"
@@ -219,6 +234,16 @@ def api_blob(digest: str) -> str:
 def api_imports() -> str:
     """Import files."""
     return "/v1/imports"
+
+
+def api_import_sources(**query: object) -> str:
+    """What was imported (after, limit)."""
+    return _query("/v1/imports/sources", query)
+
+
+def api_import_rederive(**query: object) -> str:
+    """Derive again what older importers read (after, limit)."""
+    return _query("/v1/imports/rederive", query)
 
 
 def api_import_job(job: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import itertools
 import queue
 import shutil
 import tempfile
@@ -147,6 +148,18 @@ class Parts:
         )
         self._project(who, report)
         return report
+
+    def rederive(
+        self, who: Principal, *, after: str = "", limit: int | None = None
+    ) -> Iterator[tuple[str, Report]]:
+        """Derive again what older versions of importers read: at most `limit` sources beyond the
+        source id `after`; the id and the report of each."""
+        work = pipeline.rederive(
+            self.opened.store, self.opened.blobs, who.tenant, actor=who.name, after=after
+        )
+        for source_id, report in itertools.islice(work, limit):
+            self._project(who, report)
+            yield source_id, report
 
     def export_chunks(self, who: Principal, trajectory_id: str) -> Iterator[bytes]:
         """The native export as it is made; raises what ends it early."""

@@ -289,6 +289,7 @@ class Logs:
             self.revise(importer, source_id)
             row = self._row(importer, source_id)
         if row is None and not source.offset:
+            self._refuse_long(source, 0, 1)
             row = self._same_bytes(source, importer, source_id)
         known = sum(part.length for part in row.segments) if row is not None else 0
         if source.offset > known:
@@ -380,6 +381,7 @@ class Logs:
             grown = reading.feed(data, reading.lines_of(data), part.blob, mark)
             if index < stored:
                 self._complete(reading, grown, heads)
+                reading.committed = len(reading.segments)
                 before = dict(reading.counts)
             else:
                 self._store(reading, grown, data)
@@ -527,14 +529,8 @@ class Logs:
     def _grow(self, source: LogSource, reading: Reading) -> None:
         """Read on from where the reading stands to the end of the source."""
         report, size = source.report, source.size
-        if size - reading.position > IMPORT_VALUE_BYTES_MAX:
-            document.refuse_long_lines(
-                source.file,
-                size - source.offset,
-                lambda done: source.progress(done, size, 0),
-                start=reading.position - source.offset,
-                line=reading.newlines + 1,
-            )
+        if reading.position:
+            self._refuse_long(source, reading.position, reading.newlines + 1)
         while True:
             start = reading.position
             piece = lines.next_piece(source.file, start - source.offset, size - source.offset)
@@ -550,6 +546,18 @@ class Logs:
                 break
         report.waiting_bytes = piece.unfinished
         report.waiting_lines = held + (1 if piece.unfinished else 0)
+
+    @staticmethod
+    def _refuse_long(source: LogSource, start: int, line: int) -> None:
+        """ImportRefused, before anything is stored, where a line is longer than is read."""
+        if source.size - start > IMPORT_VALUE_BYTES_MAX:
+            document.refuse_long_lines(
+                source.file,
+                source.size - source.offset,
+                lambda done: source.progress(done, source.size, 0),
+                start=start - source.offset,
+                line=line,
+            )
 
     def _whole(
         self, source: LogSource, reading: Reading, piece: lines.Piece
@@ -766,7 +774,29 @@ def tally_of(row: ImportSource) -> Tally:
 def _remembered(reading: Reading) -> dict[str, str]:
     """What the source row holds besides the segments."""
     named = {"source": reading.source_id, "first": reading.first}
+    subs = sorted(sub for sub in reading.subs if sub is not None)
+    if subs:
+        named["subs"] = msgspec.json.encode(subs).decode()
     return named | redaction_state(reading.marks, reading.tally)
+
+
+def trajectories_of(row: ImportSource) -> tuple[str, ...]:
+    """Every trajectory that was made of a source: its own, then those of sub-agents within it."""
+    subs = msgspec.json.decode(row.state.get("subs", "[]"), type=list[str])
+    source_id = row.state["source"]
+    return (
+        row.trajectory_id,
+        *(
+            name
+            for sub in subs
+            if (
+                name := SourceKey(
+                    row.importer, row.version, f"{source_id}#agent:{sub}"
+                ).trajectory_id
+            )
+            != row.trajectory_id
+        ),
+    )
 
 
 def redaction_state(marks: list[str], tally: Tally) -> dict[str, str]:

@@ -182,15 +182,16 @@ def import_stream(
 
 
 def rederive(
-    store: RecoveryStore, blobs: BlobStore, tenant: str, *, actor: str
-) -> Iterator[Report]:
-    """Derive every source again that an older version of its importer read; one report for each.
+    store: RecoveryStore, blobs: BlobStore, tenant: str, *, actor: str, after: str = ""
+) -> Iterator[tuple[str, Report]]:
+    """Derive every source again that an older version of its importer read, by source id beyond
+    `after`; the stored source id and the report of each.
 
     `actor` is whose act it is that the new revisions stand for the old ones.
     """
     importing = _importing(store, blobs, tenant, None, None, hide=True)
     work = Rederiving(store, blobs, tenant, importing.append_when_free, actor)
-    for found in work.outdated():
+    for found in work.outdated(after):
         began = time.monotonic_ns()
         try:
             report = work.run(found)
@@ -198,7 +199,7 @@ def rederive(
             report = Report(path=found.row.name, format=found.importer.title)
             report.refused.append(Refusal("the kept originals", str(error)))
         report.elapsed_us = (time.monotonic_ns() - began) // 1000
-        yield report
+        yield found.row.source_id, report
 
 
 def _importing(

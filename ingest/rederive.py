@@ -49,9 +49,8 @@ class Rederiving:
     actor: str
     """Whose act the superseding is: a person, or `importer` where a reading of it came first."""
 
-    def outdated(self) -> Iterator[Outdated]:
-        """Sources whose newest revision an older importer made, by source id."""
-        after = ""
+    def outdated(self, after: str = "") -> Iterator[Outdated]:
+        """Sources whose newest revision an older importer made, by source id, beyond `after`."""
         while page := self.store.sources(self.tenant, after=after, limit=_PAGE):
             for row, _ in page:
                 importer = _importer(row.importer)

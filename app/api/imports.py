@@ -14,16 +14,16 @@ from pydantic import BaseModel, JsonValue
 from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import UploadFile
 
-from app import errors, links
+from app import errors, links, sources
 from app.api import answers
 from app.api.blobs import CHUNK_BYTES, receive
 from app.api.events import BINARY
-from app.deps import ImporterDep, JobsDep, PartsDep
+from app.deps import ImporterDep, JobsDep, PartsDep, RuntimeDep
 from app.errors import HttpRefused
 from app.jobs import ImportFile, Job
 from core.canonical import DIGEST_PATTERN
 from core.errors import ImportRefused, InvalidInput
-from core.limits import IMPORT_FILES_MAX, INTEGER_MAX
+from core.limits import IMPORT_FILES_MAX, INTEGER_MAX, PAGE_ROWS, PAGE_ROWS_MAX
 from ingest.base import Report
 from ingest.files import COMPANION_BYTES_MAX
 
@@ -32,6 +32,8 @@ router = APIRouter(prefix="/v1/imports", tags=["imports"])
 NAME_CHARS_MAX = 255
 SOURCE_CHARS_MAX = 4096
 JOBS_LISTED = 50
+#: Sources derived again by one request: each may hold 100,000 events.
+REDERIVED_MAX = 50
 #: Small files beside one log.
 BESIDE_MAX = 4
 
@@ -250,6 +252,68 @@ def _copy(part: UploadFile, folder: FilePath) -> ImportFile:
 def newest(request: Request, who: ImporterDep, jobs: JobsDep) -> Response:
     """Uploads of this server process, newest first."""
     return answers.json({"imports": [wire(job, request) for job in jobs.newest(who, JOBS_LISTED)]})
+
+
+class SourcesAnswer(answers.Answer):
+    """What was imported, by source id."""
+
+    sources: list[dict[str, JsonValue]]
+    next_after: str | None
+
+
+class RederivedAnswer(answers.Answer):
+    """Sources that were derived again."""
+
+    reports: list[dict[str, JsonValue]]
+    next_after: str | None
+
+
+After = Annotated[
+    str, Query(max_length=SOURCE_CHARS_MAX, description="`next_after` of the page before")
+]
+
+
+@router.get(
+    "/sources",
+    operation_id="list_sources",
+    response_model=SourcesAnswer,
+    responses=answers.problems(),
+)
+def listed(
+    who: ImporterDep,
+    runtime: RuntimeDep,
+    after: After = "",
+    limit: Annotated[int, Query(ge=1, le=PAGE_ROWS_MAX)] = PAGE_ROWS,
+) -> Response:
+    """What was imported: each source with its trajectories, what was hidden in it, and whether an
+    older importer read it."""
+    found = sources.page(runtime, who, after=after, limit=limit)
+    return answers.json(
+        {"sources": [sources.wire(row) for row in found.rows], "next_after": found.after}
+    )
+
+
+@router.post(
+    "/rederive",
+    operation_id="rederive_sources",
+    response_model=RederivedAnswer,
+    responses=answers.problems(507),
+)
+def rederive(
+    who: ImporterDep,
+    parts: PartsDep,
+    after: After = "",
+    limit: Annotated[int, Query(ge=1, le=REDERIVED_MAX)] = 10,
+) -> Response:
+    """Derive again, from kept originals, what older importers read; the new revision of each
+    stands for the old one. At most `limit` sources; go on with `next_after`."""
+    found = list(parts.rederive(who, after=after, limit=limit))
+    return answers.json(
+        {
+            "reports": [_report(report) for _, report in found],
+            "next_after": found[-1][0] if len(found) == limit else None,
+        }
+    )
 
 
 @router.get(

@@ -52,7 +52,8 @@ def newer(monkeypatch: pytest.MonkeyPatch, say: SayLog | None = None) -> None:
 
 
 def again(opened: Opened) -> list[Report]:
-    return list(pipeline.rederive(opened.store, opened.blobs, TENANT, actor="somebody"))
+    found = pipeline.rederive(opened.store, opened.blobs, TENANT, actor="somebody")
+    return [report for _, report in found]
 
 
 def superseded_by(opened: Opened, trajectory_id: str) -> str | None:
