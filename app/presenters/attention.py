@@ -135,7 +135,7 @@ def in_flight(number: int, href: str) -> Aside:
     """Operations whose sender is still about them."""
     return Aside(
         "in_flight", "unsettled", plural(number, "trajectory", "trajectories"),
-        "with operations that are in flight, or in doubt; open one to see which", href,
+        "with operations in flight, in doubt or unknown; open one to see which", href,
     )  # fmt: skip
 
 

@@ -29,6 +29,8 @@ class Total:
     cost: str | None
     cost_doubt: str
     cost_title: str
+    cost_said: str
+    """Where it comes from, in words."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +106,7 @@ def total(figures: Figures) -> Total:
         cost,
         _without(figures.without_cost, "record none") if cost is not None else "",
         _parts(figures),
+        _said(figures),
     )
 
 
@@ -124,6 +127,14 @@ def _cost(figures: Figures) -> str | None:
     if stated is None and derived is None:
         return None
     return money((stated or 0) + (derived or 0))
+
+
+def _said(figures: Figures) -> str:
+    if figures.cost_nano_usd is None:
+        return "derived from tokens by the price table"
+    if figures.derived_nano_usd is None:
+        return "stated by sources"
+    return _parts(figures)
 
 
 def _parts(figures: Figures) -> str:
