@@ -897,13 +897,14 @@ class Chain:
         digest = sha256(data)
         said = claude_lines.text_of(message.get("content"))
         assert self._segment is not None
+        start, end = claude_lines.span_of_message(line, message)
         ref = MessageRef(
             role=text(message.get("role")) or role,
             digest=digest_text(digest),
             length=len(data),
             blob=self._segment.blob,
-            start=line.start,
-            end=line.end,
+            start=start,
+            end=end,
             text=said if said is not None and len(said) <= _SHORT_CHARS else None,
         )
         self._manifest.add(digest, ref, self._original(line), spoken=spoken)

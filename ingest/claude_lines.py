@@ -12,6 +12,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
+import orjson
+
 from core.events.fields import Usage
 from core.instants import Instant, from_datetime
 from core.limits import INTEGER_MAX
@@ -116,6 +118,20 @@ def _tame(value: Any) -> Any:
     if isinstance(value, float) and INTEGER_MAX < abs(value) < 1e21:
         return repr(value)
     return value
+
+
+def span_of_message(line: Line, message: dict[str, Any]) -> tuple[int, int]:
+    """Where the message of a line stands within the segment; the whole line where it is written
+    in another way than the program writes it (no spaces, nothing escaped that need not be)."""
+    try:
+        written = b'"message":' + orjson.dumps(message)
+    except orjson.JSONEncodeError:
+        return line.start, line.end
+    at = line.data.find(written)
+    if at < 0:
+        return line.start, line.end
+    start = line.end - len(line.data) + at
+    return start + len(b'"message":'), start + len(written)
 
 
 # --- content ---------------------------------------------------------------------------------

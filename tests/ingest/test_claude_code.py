@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 from core.errors import ImportRefused, IntegrityConflict
 from core.events import registry as events
 from core.events.envelope import ORIGINAL_SCHEMA
+from ingest import claude_context
 from ingest.base import Built, Kept, Line, Source
 from ingest.build import SourceKey
 from ingest.claude_code import ClaudeCode, ClaudeExport
@@ -771,6 +772,39 @@ def test_going_back_again_and_again_adds_up() -> None:
         parent = f"a{max(1, number - number % 7)}"
         lines.append(user(f"prompt {number}", f"p{number}", parent))
     _check_manifests(session(*lines))
+
+
+def test_going_back_is_bounded_and_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(claude_context, "REHASH_BYTES_MAX", 100)
+    lines = [user("start", "p0", None)]
+    for number in range(1, 6):
+        lines.append(reply(f"m{number}", say("x"), uuid=f"a{number}", parentUuid=f"p{number - 1}"))
+        lines.append(user(f"prompt {number}", f"p{number}", "p0"))
+    found = session(*lines)
+    _check_manifests(found)
+    assert "some returns to an earlier message" in found.run.findings.gaps
+    assert [one.count for one in found.payloads("ContextBuilt")] == [1, 2, 2, 2, 4]
+
+
+def test_lines_no_call_was_given_yet_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(claude_context, "ADDED_MAX", 10)
+    lines = [user(f"prompt {number}") for number in range(25)]
+    found = session(*lines, reply("m1", say("x")), user("more"), reply("m2", say("y")))
+    first, second = found.payloads("ContextBuilt")
+    assert first.count + first.dropped == 25
+    assert first.dropped and first.count <= 10
+    assert (second.kept, second.count, second.dropped) == (first.count, first.count + 2, 0)
+    _check_manifests(found)
+
+
+def test_a_manifest_points_at_the_message_where_the_program_wrote_the_line() -> None:
+    line = user("caf\u00e9 \u2028 <b>", "one")
+    other = line | {"uuid": "two"}
+    compact = json.dumps(other, ensure_ascii=False, separators=(",", ":")).encode() + b"\n"
+    data = text_of([line]) + compact + text_of([reply("m1", say("x"))])
+    (built,) = derive(IMPORTER, data, f"{SESSION_ID}.jsonl").payloads("ContextBuilt")
+    spaced, tight = (data[one.start : one.end] for one in built.messages)
+    assert json.loads(spaced)["message"] == json.loads(tight) == line["message"]
 
 
 def test_history_copied_from_another_session_is_said() -> None:
