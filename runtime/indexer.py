@@ -22,7 +22,7 @@ from typing import Any
 
 import orjson
 
-from core.errors import CorruptAt, NotFound, StoreStopped
+from core.errors import CorruptAt, InvalidInput, NotFound, SearchTimeout, StoreStopped
 from core.events.envelope import Event
 from core.limits import (
     INDEX_BATCH_CHARS_MAX,
@@ -32,7 +32,7 @@ from core.limits import (
 )
 from core.words import spaced
 from store.ports import BlobStore, Head, Notices, RecoveryStore
-from store.search import Entries, Indexed, SqliteTextIndex
+from store.search import Entries, IndexDamaged, Indexed, SqliteTextIndex
 
 #: Notices are gathered this long before their events are indexed.
 GATHER_SECONDS = 0.3
@@ -107,6 +107,8 @@ class Indexer:
         self._backlog: dict[str, list[int]] = {}
         self._done: dict[Name, int] = {}
         self._busy_until = 0.0
+        self.failed: dict[Name, tuple[int, str]] = {}
+        """Trajectory -> head and reason, where its log could not be read."""
 
     def start(self) -> None:
         """Follow the store in a thread of its own, until `close`."""
@@ -129,8 +131,9 @@ class Indexer:
         with self._work:
             if trajectory_id is not None:
                 assert tenant is not None, "a trajectory belongs to a tenant"
-                head = self._store.head(tenant, trajectory_id)
-                return self._index_heads([head], gently=False)
+                before = self._index.watermark(tenant, trajectory_id)
+                self._index_heads([self._store.head(tenant, trajectory_id)], gently=False)
+                return self._index.watermark(tenant, trajectory_id) - before
             tenants = self._tenants if tenant is None else (tenant,)
             return sum(self._pass(one, gently=False) for one in tenants)
 
@@ -142,25 +145,41 @@ class Indexer:
                 if name[0] == tenant:
                     trajectories += 1
                     events += max(0, head - self._done.get(name, 0))
+        for name, (head, _) in list(self.failed.items()):
+            if name[0] == tenant:
+                trajectories += 1
+                events += max(0, head - self._index.watermark(*name))
         return trajectories, events
 
     # --- following -------------------------------------------------------------------------------
 
     def _run(self) -> None:
-        try:
-            for tenant in self._tenants:
-                self._count(tenant)
-            for tenant in self._tenants:
-                with self._work:
-                    self._pass(tenant, gently=True)
-            while not self._stop.is_set():
-                self._take(60.0)
-                if self._pending and not self._stop.wait(GATHER_SECONDS):
-                    self._take(0.0)
-                with self._work:
-                    self._follow()
-        except StoreStopped:
-            return
+        while not self._stop.is_set():
+            try:
+                self._follow_all()
+            except IndexDamaged:
+                # It is empty now; what was known of it is not true any more.
+                with self._counts:
+                    self._pending.clear()
+                    self._done.clear()
+            except StoreStopped:
+                return
+            except SearchTimeout:
+                self._stop.wait(RETRY_SECONDS)
+
+    def _follow_all(self) -> None:
+        """Everything that is behind, then whatever moves."""
+        for tenant in self._tenants:
+            self._count(tenant)
+        for tenant in self._tenants:
+            with self._work:
+                self._pass(tenant, gently=True)
+        while not self._stop.is_set():
+            self._take(0.0 if self._pending else 60.0)
+            if self._pending and not self._stop.wait(GATHER_SECONDS):
+                self._take(0.0)
+            with self._work:
+                self._follow()
 
     def _take(self, timeout_seconds: float) -> None:
         """Take what moved into `_pending`."""
@@ -186,7 +205,7 @@ class Indexer:
                     heads.append(self._store.head(*name))
                 except NotFound:
                     self._settle(name)
-            if heads and not self._index_heads(heads, gently=True):
+            if not self._index_heads(heads, gently=True):
                 self._stop.wait(RETRY_SECONDS)
             self._take(0.0)
 
@@ -209,9 +228,14 @@ class Indexer:
         """Index everything that is behind, page by page; how many events."""
         done = 0
         for heads in self._pages(tenant):
-            behind = [head for head, _ in self._behind(heads)]
+            behind = self._behind(heads)
             if behind:
-                done += self._index_heads(behind, gently=gently)
+                ours = [head for head, _ in behind]
+                self._index_heads(ours, gently=gently)
+                known = self._index.indexed_of(tenant, [head.trajectory_id for head in ours])
+                for head, before in behind:
+                    now = known.get(head.trajectory_id)
+                    done += (now.upto if now else 0) - (before.upto if before else 0)
         with self._counts:
             self._backlog.pop(tenant, None)
         return done
@@ -239,48 +263,55 @@ class Indexer:
 
     # --- indexing --------------------------------------------------------------------------------
 
-    def _index_heads(self, heads: list[Head], *, gently: bool) -> int:
-        """Index these up to their heads, in batches; how many events were taken in.
+    def _index_heads(self, heads: list[Head], *, gently: bool) -> bool:
+        """Index these up to their heads, in batches; whether all are there now.
 
-        Those that are still behind then (the disk is full, the file was damaged) stay or become
-        pending.
+        Those that are not (the disk is full, the file was damaged) stay or become pending; one
+        whose log cannot be read is remembered as failed at that head and left alone.
         """
-        batch, done = _Batch(), 0
+        batch = _Batch()
         for head in heads:
-            for entries in self._entries(head, gently=gently):
-                batch.add(entries)
-                if batch.full:
-                    done += self._put(batch, gently=gently)
-                    batch = _Batch()
+            name = (head.tenant, head.trajectory_id)
+            if self.failed.get(name, (0, ""))[0] == head.sequence_number:
+                continue
+            try:
+                for entries in self._entries(head, gently=gently):
+                    batch.add(entries)
+                    if batch.full:
+                        self._put(batch, gently=gently)
+                        batch = _Batch()
+            except (CorruptAt, InvalidInput) as error:
+                self.failed[name] = (head.sequence_number, str(error))
             if self._stop.is_set():
-                return done
-        done += self._put(batch, gently=gently)
-        for tenant in {head.tenant for head in heads}:
-            ours = [head for head in heads if head.tenant == tenant]
-            self._note(tenant, ours)
-        return done
+                return True
+        self._put(batch, gently=gently)
+        there = [self._note(head) for head in heads]
+        return all(there)
 
-    def _note(self, tenant: str, heads: list[Head]) -> None:
-        """Compare with what the index says now."""
-        known = self._index.indexed_of(tenant, [head.trajectory_id for head in heads])
+    def _note(self, head: Head) -> bool:
+        """Compare with what the index says now; whether there is nothing to try again."""
+        name = (head.tenant, head.trajectory_id)
+        upto = self._index.watermark(*name)
+        failed = self.failed.get(name, (0, ""))[0] == head.sequence_number
+        there = upto >= head.sequence_number
         with self._counts:
-            left = self._backlog.get(tenant)
-            for head in heads:
-                name, one = (tenant, head.trajectory_id), known.get(head.trajectory_id)
-                upto = one.upto if one is not None else 0
-                if upto < head.sequence_number:
-                    self._pending.setdefault(name, head.sequence_number)
-                if self._pending.get(name, 0) <= upto:
+            left = self._backlog.get(head.tenant)
+            if left is not None and name not in self._pending:
+                left[0] = max(0, left[0] - 1)
+            if there or failed:
+                if self._pending.get(name, 0) <= head.sequence_number:
                     self._pending.pop(name, None)
                     self._done.pop(name, None)
-                else:
-                    self._done[name] = upto
-                if left is not None:
-                    left[0] = max(0, left[0] - 1)
+                if there:
+                    self.failed.pop(name, None)
+            else:
+                self._pending.setdefault(name, head.sequence_number)
+                self._done[name] = upto
+        return there or failed
 
-    def _put(self, batch: _Batch, *, gently: bool) -> int:
+    def _put(self, batch: _Batch, *, gently: bool) -> None:
         if not batch.entries:
-            return 0
+            return
         begun = time.monotonic()
         self._index.put(batch.entries)
         with self._counts:
@@ -293,7 +324,6 @@ class Indexer:
                     left[1] = max(0, left[1] - (entries.upto - entries.after))
         if gently and self._busy:
             self._stop.wait(time.monotonic() - begun)
-        return batch.events
 
     @property
     def _busy(self) -> bool:

@@ -82,6 +82,10 @@ class Indexed(msgspec.Struct, frozen=True):
     unread: int
 
 
+class IndexDamaged(StoreStopped):
+    """The index cannot be read; where it may be written it is empty now."""
+
+
 class SqliteTextIndex(CacheFile):
     """Implements `store.ports.TextIndex`."""
 
@@ -336,7 +340,7 @@ class SqliteTextIndex(CacheFile):
                     "rarer word, or in one trajectory"
                 ) from error
             self._heal(error)
-            raise StoreStopped(
+            raise IndexDamaged(
                 "the search index cannot be read and is made anew from the log; search again in "
                 "a moment"
             ) from error
