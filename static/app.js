@@ -91,7 +91,7 @@ function settle() {
 function ribbonClick(event) {
   const lanes = event.target.closest("#lanes");
   const svg = lanes && event.target.closest(".lanes > svg");
-  if (!svg) return;
+  if (!svg || Date.now() - brushedAt < 300) return;
   const { left, width, bottom } = svg.getBoundingClientRect();
   const part = Math.min(1, Math.max(0, (event.clientX - left) / width));
   const first = Number(lanes.dataset.first);
@@ -107,6 +107,61 @@ function ribbonClick(event) {
     seq = best[0];
   } else seq = Math.min(last, first + Math.floor(part * (last - first + 1)));
   moveTo(seq);
+}
+
+// ---- zoom by brush: what is dragged over in the ribbon is drawn; a click stays a click
+
+let brush = null;
+let brushedAt = 0;
+
+function brushStart(event) {
+  const svg = event.target instanceof Element && event.target.closest("#lanes > svg");
+  if (!svg || event.button !== 0 || event.pointerType === "touch") return;
+  brush = { svg, from: event.clientX, box: null, whole: svg.getBoundingClientRect().bottom - event.clientY < 16 };
+}
+
+function brushMove(event) {
+  if (!brush) return;
+  if (!brush.box) {
+    if (Math.abs(event.clientX - brush.from) < 6) return;
+    brush.box = doc.createElement("div");
+    brush.box.className = "brush";
+    one("#lanes").append(brush.box);
+  }
+  const { left, right, top, height } = brush.svg.getBoundingClientRect();
+  const around = one("#lanes").getBoundingClientRect();
+  const at = (x) => Math.min(right, Math.max(left, x));
+  const [a, b] = [at(brush.from), at(event.clientX)].sort((x, y) => x - y);
+  const style = brush.box.style;
+  style.left = `${a - around.left}px`;
+  style.width = `${b - a}px`;
+  style.top = `${top - around.top + (brush.whole ? height - 16 : 0)}px`;
+  style.height = `${brush.whole ? 14 : height - 16}px`;
+}
+
+function brushEnd(event) {
+  if (!brush) return;
+  const { svg, box, from, whole } = brush;
+  brush = null;
+  if (!box) return;
+  box.remove();
+  brushedAt = Date.now();
+  const lanes = one("#lanes");
+  const { left, width } = svg.getBoundingClientRect();
+  const part = (x) => Math.min(1, Math.max(0, (x - left) / width));
+  const [a, b] = [part(from), part(event.clientX)].sort((x, y) => x - y);
+  const first = whole ? 1 : Number(lanes.dataset.first);
+  const last = whole ? Number(view().dataset.head) : Number(lanes.dataset.last);
+  let low = first + Math.floor(a * (last - first + 1));
+  let high = first + Math.floor(b * (last - first + 1));
+  if (lanes.dataset.xs && !whole) {
+    const pairs = lanes.dataset.xs.split(" ").map((pair) => pair.split(":").map(Number));
+    low = (pairs.find((pair) => pair[1] >= a * 100) || pairs[0])[0];
+    high = (pairs.find((pair) => pair[1] >= b * 100) || pairs[pairs.length - 1])[0];
+  }
+  const link = one("#brushed");
+  link.href = link.href.replace("zoom=0-0", `zoom=${low}-${Math.min(high, last)}`);
+  link.click();
 }
 
 // ---- keys
@@ -285,6 +340,10 @@ function setUp() {
 }
 
 doc.addEventListener("keydown", onKey);
+doc.addEventListener("pointerdown", brushStart);
+doc.addEventListener("pointermove", brushMove);
+doc.addEventListener("pointerup", brushEnd);
+doc.addEventListener("pointercancel", () => { if (brush && brush.box) brush.box.remove(); brush = null; });
 doc.addEventListener("click", (event) => {
   const target = event.target;
   if (!(target instanceof Element)) return;

@@ -120,6 +120,8 @@ class BoundaryPage(Page):
     """What people said of it, and the tree it is part of."""
     banners: tuple[Banner, ...] = ()
     """Why it is in no list, where it is in none."""
+    zooms: tuple[tuple[str, str, str], ...] = ()
+    """Other stretches to draw: (name, as the URL says it, why it cannot be)."""
     found: Found | None = None
     """What was looked for in this log, and where it stands."""
     lanes: tuple[LaneCount, ...] = ()
@@ -148,12 +150,11 @@ def load(
     head = view.head
     reads = Reads(runtime, who, place, head, view)
     log_span = log_list.span(place.seq, head.sequence_number, place.rows)
-    drawn = timeline.window(place.seq, head.sequence_number)
+    zoomed = timeline.zoomed(place.zoom, head.sequence_number)
+    drawn = zoomed or timeline.window(place.seq, head.sequence_number)
     found, chosen = rows.choose(reads, wait=wait)
     if head.sequence_number:
-        first, last = min(log_span[0], drawn[0]), max(log_span[1], drawn[1])
-        if chosen is not None:
-            first, last = drawn
+        first, last = _to_read(log_span, drawn, zoomed=zoomed is not None, cut=chosen is not None)
         reads.items = reading.items(runtime, who, place.trajectory_id, first, last)
     record = view.record
     grades = reads.grades = _grades(reads)
@@ -184,6 +185,7 @@ def load(
         "unused": tuple(sorted(set(_unused(reads, end)) - absent)),
         "ribbon": _ribbon(reads, drawn, grades, absent, end),
         "log": _log(reads, log_span, found, chosen),
+        "zooms": _zooms(reads, drawn),
         "found": found,
         "lanes": rows.lane_counts(reads) if place.only else (),
         "jumps": _jumps(reads, end),
@@ -199,6 +201,19 @@ def load(
         evidence.load(reads, verified) if verified is not None else TABS[place.tab](reads)
     )
     return BoundaryPage(**page)  # type: ignore[arg-type]
+
+
+def _to_read(
+    log_span: tuple[int, int], drawn: tuple[int, int], *, zoomed: bool, cut: bool
+) -> tuple[int, int]:
+    """The events to read whole: those listed and those drawn one by one."""
+    by_one = drawn[1] - drawn[0] < timeline.DRAWN_MAX
+    if cut and by_one:
+        return drawn
+    if zoomed:
+        # What is drawn apart from the list is read for the drawing alone.
+        return log_span
+    return min(log_span[0], drawn[0]), max(log_span[1], drawn[1])
 
 
 def _log(
@@ -383,14 +398,29 @@ def _ribbon(
     absent: frozenset[str],
     end: TrajectoryRecord | None,
 ) -> Ribbon | None:
+    opens = _open_operations(reads, grades, end)
+    if drawn[1] - drawn[0] >= timeline.DRAWN_MAX:
+        marks = rows.marks_of(reads, *drawn)
+        if not marks:
+            return None
+        return timeline.counted(
+            marks,
+            drawn[0],
+            boundary=reads.place.seq,
+            head=reads.head.sequence_number,
+            open_operations=opens,
+        )
     items = [i for i in reads.items if drawn[0] <= i.event.sequence_number <= drawn[1]]
+    if len(items) < drawn[1] - drawn[0] + 1 and reads.head.sequence_number:
+        items = reading.items(reads.runtime, reads.who, reads.place.trajectory_id, *drawn)
     if not items:
         return None
     control: str = "RUNNING"
     owner: tuple[int, str | None] = (0, None)
     if drawn[0] > 1:
         before = reads.view.record
-        if max(before.control.since_sequence, before.ownership.since_sequence) >= drawn[0]:
+        newest = max(before.control.since_sequence, before.ownership.since_sequence)
+        if newest >= drawn[0] or reads.place.seq < drawn[0]:
             # Either changed within the window: what held before it must be folded.
             before = reads.record_at(drawn[0] - 1)
         control = before.control.state
@@ -400,21 +430,56 @@ def _ribbon(
         boundary=reads.place.seq,
         head=reads.head.sequence_number,
         by=reads.place.by if not _times_why(reads) else "event",
-        open_operations=[
-            OpenOperation(
-                key,
-                reads.view.record.operations.open[key].first_sequence,
-                graded.word,
-                settled_later=end is not None
-                and not (key in end.operations.open and end.operations.open[key].unsettled),
-            )
-            for key, graded in grades.items()
-            if graded.unsettled
-        ],
+        open_operations=opens,
         control_before=control,
         owner_before=owner,
         absent=absent | frozenset(_unused(reads, end)),
     )
+
+
+def _zooms(reads: Reads, drawn: tuple[int, int]) -> tuple[tuple[str, str, str], ...]:
+    """Wider, narrower, the whole log, and back to what is around the boundary."""
+    head = reads.head.sequence_number
+    if not head:
+        return ()
+    low, high = drawn
+    span, middle = high - low + 1, (low + high) // 2
+    if low <= reads.place.seq <= high:
+        middle = reads.place.seq
+    wide = max(1, middle - 2 * span), min(head, middle + 2 * span)
+    narrow = max(low, middle - span // 8), min(high, middle + span // 8)
+    usual = timeline.window(reads.place.seq, head)
+    whole = drawn == (1, head)
+
+    def asked(stretch: tuple[int, int]) -> str:
+        return "" if stretch == usual else f"{stretch[0]}-{stretch[1]}"
+
+    return (
+        ("wider", asked(wide), "it is the whole log" if whole else ""),
+        (
+            "narrower",
+            asked(narrow),
+            "as narrow as it is drawn" if span <= timeline.NARROWEST else "",
+        ),
+        ("whole log", asked((1, head)), "it is drawn" if whole else ""),
+        ("around here", "", "it is drawn" if not reads.place.zoom else ""),
+    )
+
+
+def _open_operations(
+    reads: Reads, grades: Mapping[str, Graded], end: TrajectoryRecord | None
+) -> list[OpenOperation]:
+    return [
+        OpenOperation(
+            key,
+            reads.record.operations.open[key].first_sequence,
+            graded.word,
+            settled_later=end is not None
+            and not (key in end.operations.open and end.operations.open[key].unsettled),
+        )
+        for key, graded in grades.items()
+        if graded.unsettled
+    ]
 
 
 #: Lanes that only some trajectories use, with the event that fills each.

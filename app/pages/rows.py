@@ -114,6 +114,15 @@ def marks(reads: Reads) -> bytes | None:
     return known.of(reads.runtime, reads.who, reads.place.trajectory_id, head)
 
 
+def marks_of(reads: Reads, first: int, last: int) -> bytes:
+    """The marks of a stretch of the log; at most LOG_MARKS_MAX of them."""
+    held = marks(reads)
+    if held is not None:
+        return held[first - 1 : last]
+    last = min(last, first + LOG_MARKS_MAX - 1)
+    return reads.runtime.marks(reads.who, reads.place.trajectory_id, first=first, last=last)
+
+
 def choose(reads: Reads, *, wait: bool = False) -> tuple[Found | None, Chosen | None]:
     """What was looked for and the rows to show, as the place says; None: those around it."""
     place = reads.place

@@ -115,7 +115,19 @@ _GONE = frozenset(
 )  # fmt: skip
 #: Classes of what is later, and of what only leads somewhere.
 _GONE_CLASSES = frozenset(
-    {"aft", "future", "future-line", "later", "of-later", "more", "btn", "seg", "scrub", "find"}
+    {
+        "aft",
+        "future",
+        "future-line",
+        "later",
+        "of-later",
+        "more",
+        "btn",
+        "seg",
+        "scrub",
+        "find",
+        "zoomer",
+    }
 )
 _KEPT = frozenset(
     {

@@ -18,12 +18,28 @@ from app.presenters.labels import Line
 from core.events.approval import ApprovalRequested, ApprovalResolved
 from core.events.control import TERMINAL, ControlChanged
 from core.events.envelope import Event
+from core.events.marks import ERRORS, Mark
 from core.events.ownership import OwnershipGranted
+from core.limits import RIBBON_MARKS_MAX
 
 #: Events in one window: all of them drawn, at 10 pixels each on a desk, about 600 nodes.
 WINDOW = 120
 TOOL_ROWS = 3
+#: Events drawn one by one where a stretch is asked for; beyond it they are counted in BUCKETS bars.
+DRAWN_MAX = RIBBON_MARKS_MAX
+BUCKETS = 120
+NARROWEST = 8
+COUNTS_WIDTH = 1200
 _TICKS = (1, 2, 5, 10, 20, 25, 50, 100, 200, 250, 500, 1000)
+
+
+#: Families that the legend names, where they are drawn.
+_FAMILIES = (
+    ("model", "model call"),
+    ("tool", "tool call"),
+    ("approval", "approval"),
+    ("ckpt", "checkpoint"),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +87,13 @@ class Lane:
     label_x: str = "0%"
     label_end: bool = True
     note: str = ""
+    counts: str = ""
+    """Counts of events as a path in a box of COUNTS_WIDTH by the lane's height: up to the
+    boundary."""
+    counts_later: str = ""
+    css: str = ""
+    most: int = 0
+    """The highest count."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,12 +129,17 @@ class Ribbon:
     open_word: str = ""
     errors: bool = False
     late: bool = False
+    each: int = 1
+    """Events in one bar; 1: every event is drawn by itself."""
+    outside: bool = False
+    """The boundary lies outside of what is drawn."""
 
     @property
     def label(self) -> str:
         """What the drawing shows, for those who do not see it."""
+        counted = f", counted by {count(self.each)}" if self.each > 1 else ""
         return (
-            f"Events {count(self.first)} to {count(self.last)} of {count(self.head)} in "
+            f"Events {count(self.first)} to {count(self.last)} of {count(self.head)}{counted} in "
             f"{len(self.lanes)} lanes; boundary {count(self.boundary)} selected"
         )
 
@@ -142,6 +170,35 @@ class _Axis:
         if sequence_number < self.first:
             return 0.0
         return self.edges[min(sequence_number, self.last)][1]
+
+
+@dataclass(slots=True)
+class _Straight(_Axis):
+    """Even positions of any number of events."""
+
+    def left(self, sequence_number: int) -> float:
+        at = max(self.first, min(sequence_number, self.last))
+        return 100 * (at - self.first) / (self.last - self.first + 1)
+
+    def right(self, sequence_number: int) -> float:
+        if sequence_number < self.first:
+            return 0.0
+        at = min(sequence_number, self.last)
+        return 100 * (at - self.first + 1) / (self.last - self.first + 1)
+
+
+def zoomed(zoom: str, head: int) -> tuple[int, int] | None:
+    """The stretch that a URL asks to be drawn, within the log; None: none, or not one."""
+    first, dash, last = zoom.partition("-")
+    if not dash or not head:
+        return None
+    low, high = sorted((int(first), int(last)))
+    low, high = max(1, min(low, head)), max(1, min(high, head))
+    # Fewer than a handful would be bars as wide as the page.
+    if high - low + 1 < NARROWEST:
+        low = max(1, min(low, head - NARROWEST + 1))
+        high = min(head, low + NARROWEST - 1)
+    return low, high
 
 
 def window(boundary: int, head: int, size: int = WINDOW) -> tuple[int, int]:
@@ -219,20 +276,118 @@ def build(
         xs=" ".join(f"{n}:{right:.2f}" for n, (_, right) in axis.edges.items())
         if by == "time"
         else "",
-        families=tuple(
-            pair
-            for pair in (
-                ("model", "model call"),
-                ("tool", "tool call"),
-                ("approval", "approval"),
-                ("ckpt", "checkpoint"),
-            )
-            if pair[0] in present
-        ),
+        families=tuple(pair for pair in _FAMILIES if pair[0] in present),
         open_word=word,
         errors=any(item.line.error for item in items),
         late=last > boundary,
+        outside=not first <= boundary <= last and boundary > 0,
     )
+
+
+#: Lanes of counts: (name, marks, how its bars are drawn, height).
+_COUNTED: tuple[tuple[str, tuple[Mark, ...], str, int], ...] = (
+    ("model", (Mark.CONTEXT, Mark.REPLY, Mark.REPLY_ERROR), "b-model", 22),
+    ("tools", (Mark.INTENT, Mark.RESULT, Mark.RESULT_ERROR, Mark.RESULT_OPEN), "b-tool", 40),
+    ("errors", ERRORS, "b-bad", 18),
+    ("ownership", (Mark.OWNERSHIP,), "b-control", 16),
+    ("control", (Mark.CONTROL, Mark.CONTROL_FAILED), "b-control", 16),
+    ("approvals", (Mark.APPROVAL,), "b-approval", 16),
+    ("checkpoints", (Mark.CHECKPOINT,), "b-ckpt", 16),
+    ("compaction", (Mark.COMPACTED,), "b-budget", 16),
+)
+
+
+def counted(
+    marks: bytes,
+    first: int,
+    *,
+    boundary: int,
+    head: int,
+    open_operations: Sequence[OpenOperation],
+) -> Ribbon:
+    """A long stretch: how many events of each lane there are in each of at most BUCKETS parts.
+
+    `marks` are those of the events from `first` on, one byte each, at least one.
+    """
+    last = first + len(marks) - 1
+    each = -(-len(marks) // BUCKETS)
+    axis = _Straight(first, last)
+    lanes: list[Lane] = []
+    top = 20
+    for name, wanted, css, height in _COUNTED:
+        blank = Lane(name, height, top, css=css)
+        lane = _counts(marks, axis, wanted, blank, each=each, boundary=boundary)
+        if lane.most:
+            lanes.append(lane)
+            top += height
+    unsettled, word = _open(open_operations, (), axis, boundary, top)
+    lanes.append(unsettled)
+    top += unsettled.height
+    cursor = axis.right(boundary) if boundary >= first else 0.0
+    present = {css.removeprefix("b-") for name, _, css, _ in _COUNTED if name in _names(lanes)}
+    return Ribbon(
+        lanes=tuple(lanes),
+        ticks=_straight_ticks(axis),
+        height=top + 18,
+        first=first,
+        last=last,
+        head=head,
+        boundary=boundary,
+        cursor=_percent(cursor),
+        cursor_text=count(boundary),
+        cursor_shift=32 if cursor < 4 else -32 if cursor > 96 else 0,
+        whole_past=_percent(100 * boundary / head),
+        whole_x=_percent(100 * (first - 1) / head),
+        whole_width=_percent(max(0.6, 100 * (last - first + 1) / head)),
+        by="event",
+        xs="",
+        families=tuple(pair for pair in _FAMILIES if pair[0] in present),
+        open_word=word,
+        errors="errors" in _names(lanes),
+        late=last > boundary,
+        each=each,
+        outside=not first <= boundary <= last,
+    )
+
+
+def _names(lanes: Sequence[Lane]) -> set[str]:
+    return {lane.name for lane in lanes}
+
+
+def _counts(
+    marks: bytes, axis: _Axis, wanted: tuple[Mark, ...], lane: Lane, *, each: int, boundary: int
+) -> Lane:
+    """The lane with one bar for each part; a part that the boundary divides is two."""
+    sought = {int(mark) for mark in wanted}
+    table = marks.translate(bytes(1 if mark in sought else 0 for mark in range(256)))
+    edges: list[tuple[int, int]] = []
+    cut = boundary - axis.first + 1
+    for start in range(0, len(marks), each):
+        end = min(start + each, len(marks))
+        edges += [(start, cut), (cut, end)] if start < cut < end else [(start, end)]
+    found = [(start, end, table.count(1, start, end)) for start, end in edges]
+    most = max(number for _, _, number in found)
+    paths: dict[bool, list[str]] = {False: [], True: []}
+    for start, end, number in found:
+        if number:
+            tall = max(2.0, (lane.height - 3) * number / most)
+            left, right = (COUNTS_WIDTH * at / len(marks) for at in (start, end))
+            paths[axis.first + start > boundary].append(
+                f"M{left:.1f} {lane.height - 1}v{-tall:.1f}H{right:.1f}v{tall:.1f}z"
+            )
+    return replace(lane, counts="".join(paths[False]), counts_later="".join(paths[True]), most=most)
+
+
+def _straight_ticks(axis: _Axis) -> tuple[Tick, ...]:
+    span = axis.last - axis.first + 1
+    step = 1
+    while span / step > 6:
+        step *= 5 if str(step)[0] == "2" else 2
+        if str(step)[0] == "4":
+            step = step // 4 * 5
+    numbers = range(-(-axis.first // step) * step, axis.last + 1, step)
+    ticks = [(axis.right(n), n) for n in numbers]
+    return tuple(Tick(_percent(x), count(n)) for x, n in ticks if 3 <= x <= 97)
 
 
 def _even(items: Sequence[Item]) -> _Axis:
