@@ -13,7 +13,16 @@ from tests.require import ROOT
 AXE = (ROOT / "tests" / "vendor" / "axe.min.js").read_text()
 RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"]
 LONG = "/t/demo-nightly-build/@1000"
-EMPTY = ("/", "/trajectories", "/import", "/health", "/keys", "/docs/errors", "/nope")
+EMPTY = (
+    "/",
+    "/trajectories",
+    "/import",
+    "/health",
+    "/settings/prices",
+    "/keys",
+    "/docs/errors",
+    "/nope",
+)
 FULL = (
     *EMPTY,
     "/trajectories?status=FAILED&standing=imported",
