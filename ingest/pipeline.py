@@ -76,6 +76,8 @@ _BUSY_TRIES = 150
 #: What is in the name of a trajectory, packed or not; another file that is none is passed over
 #: where it lies in a folder, and refused only where somebody named it.
 _TRAJECTORY_NAMES = (".json", ".ndjson", ".traj")
+#: What only describes a trajectory beside it, which is read with that one.
+_BESIDE = (".meta.json",)
 _NO_TRAJECTORY = ("unknown_format", "container", "binary", "empty")
 
 
@@ -338,6 +340,7 @@ class _Importing:
             if error.data.get("reason") in _NO_TRAJECTORY and opened is not None:
                 base = name.rpartition("/")[2].lower()
                 is_named = any(part in base for part in _TRAJECTORY_NAMES)
+                is_named = is_named and not base.endswith(_BESIDE)
                 report.outcome = "refused" if is_named or not opened.in_folder else "skipped"
         except IntegrityConflict as error:
             report.outcome = "conflict"

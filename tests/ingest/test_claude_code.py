@@ -7,6 +7,7 @@ import copy
 import io
 import itertools
 import json
+import shutil
 from collections import Counter, defaultdict
 from pathlib import Path
 from typing import Any
@@ -25,6 +26,7 @@ from ingest.build import SourceKey
 from ingest.claude_code import ClaudeCode, ClaudeExport
 from ingest.demo import DATA
 from ingest.lines import read_lines
+from ingest.pipeline import import_path
 from runtime.time_travel import record_at
 from store.open import Opened
 from tests.ingest.loglines import Derived, derive, record_of, sealed
@@ -424,6 +426,23 @@ def test_importing_a_folder_in_any_order_ties_the_sub_agent_to_its_call(opened: 
     before = everything(opened)
     assert take(opened, SESSION).outcome == take(opened, AGENT).outcome == "unchanged"
     assert everything(opened) == before
+
+
+def test_a_folder_of_sessions_is_taken_whole(opened: Opened, tmp_path: Path) -> None:
+    folder = tmp_path / "project"
+    shutil.copytree(GOLDEN / SESSION_ID, folder / SESSION_ID)
+    shutil.copy(SESSION, folder)
+    reports = {Path(one.path).name: one for one in import_path(*_into(opened), folder)}
+    assert {name: one.outcome for name, one in reports.items()} == {
+        SESSION.name: "imported",
+        AGENT.name: "imported",
+        "agent-a7f3c21.meta.json": "skipped",
+    }
+    assert reports[AGENT.name].trajectories[0].title == "Explore: Explain the frost table"
+
+
+def _into(opened: Opened) -> tuple[Any, Any, str]:
+    return opened.store, opened.blobs, TENANT
 
 
 def test_a_side_chain_between_the_lines_is_a_trajectory_of_its_own() -> None:
