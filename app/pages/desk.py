@@ -12,7 +12,6 @@ from typing import Annotated, ClassVar, Literal
 
 from fastapi import APIRouter, Form, Request
 from fastapi.responses import HTMLResponse, RedirectResponse, Response
-from uuid_utils.compat import uuid7
 
 from app import links, render
 from app.deps import ReaderDep, RuntimeDep, TrajectoryPath, WriterDep
@@ -24,6 +23,7 @@ from app.presenters.trees import TreeView
 from app.render import Page
 from core import acts
 from core.acts import ActKind
+from core.canonical import sha256
 from core.errors import InvalidInput
 from core.limits import INTEGER_MAX, PAGE_ROWS_MAX
 from core.principal import Principal
@@ -40,18 +40,18 @@ TEXT_CHARS_MAX = 4000
 
 @dataclass(frozen=True, slots=True)
 class SendForm:
-    """What a form of the desk needs: who may send it, and the id of the request it will be."""
+    """What a form of the desk needs: who may send it, and what was said when it was shown."""
 
     allowed: bool
     why: str
-    request_id: str
+    last: int
+    """Number of the newest act about the trajectory."""
 
 
-def form_of(who: Principal) -> SendForm:
-    """A form of its own: sent twice, it is one act."""
+def form_of(who: Principal, last: int) -> SendForm:
+    """A form after act `last`: sent twice, it is one act."""
     allowed = "write" in who.roles
-    why = "" if allowed else "this credential may read and not write"
-    return SendForm(allowed, why, f"page-{uuid7().hex}")
+    return SendForm(allowed, "" if allowed else "this credential may read and not write", last)
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +107,7 @@ def load(
         parent=parent,
         children=sum(1 for child in children if not child["hidden"]),
         more_children=len(children) == PAGE_ROWS_MAX,
-        form=form_of(who),
+        form=form_of(who, said.last),
     )
 
 
@@ -161,7 +161,7 @@ def notes(
         tags=said.tags,
         known_tags=tuple(tag for tag, _ in runtime.tags(who, limit=40) if tag not in said.tags),
         banners=banners(said),
-        form=form_of(who),
+        form=form_of(who, said.last),
     )
     return render.respond(request, page)
 
@@ -176,7 +176,7 @@ def say(
     trajectory_id: TrajectoryPath,
     *,
     what: Annotated[What, Form()],
-    request_id: Annotated[str, Form(max_length=100)],
+    last: Annotated[int, Form(ge=0, le=INTEGER_MAX)] = 0,
     text: Annotated[str, Form(max_length=4 * TEXT_CHARS_MAX)] = "",
     boundary: Annotated[str, Form(pattern=r"^[0-9]{0,16}$")] = "",
     number: Annotated[int, Form(ge=0, le=INTEGER_MAX)] = 0,
@@ -201,13 +201,19 @@ def say(
         who,
         kind,
         acts.decode(kind, dict(body)),
-        request_id=request_id,
+        request_id=_request_id(who, trajectory_id, (what, last, boundary, number, said)),
         trajectory_id=trajectory_id,
         boundary=int(boundary) if boundary and what == "note" else None,
     )
     prefix = f"{links.trajectory(trajectory_id)}/"
     there = back if back.startswith(prefix) and "\\" not in back else links.notes(trajectory_id)
     return RedirectResponse(f"{there}#act-{act.number}", 303)
+
+
+def _request_id(who: Principal, trajectory_id: str, sent: tuple[object, ...]) -> str:
+    """The same form sent again is the same request; after another act, it is another."""
+    parts = (who.tenant, who.name, trajectory_id, *map(str, sent))
+    return f"page.{sha256(chr(0).join(parts).encode()).hex()[:40]}"
 
 
 # ---- the tree ----------------------------------------------------------------------------

@@ -95,7 +95,7 @@ def test_a_trajectory_alone_says_so(tmp_path: Path) -> None:
 def _say(world: World, trajectory_id: str, status: int = 303, **fields: object) -> str:
     answer = world.client.post(
         f"/t/{trajectory_id}/notes",
-        data={"request_id": f"r-{len(fields)}-{fields}"[:60].replace(" ", ""), **fields},
+        data=fields,
         headers={"Accept": "text/html", "Sec-Fetch-Site": "same-origin"},
         follow_redirects=False,
     )
@@ -107,7 +107,7 @@ def test_a_note_is_written_at_a_boundary_and_read_there(tmp_path: Path) -> None:
     with world(tmp_path) as found:
         write(found, "noted", _session("noted"))
         there = _say(
-            found, "noted", what="note", request_id="n1", text=" the first\r\nsign ",
+            found, "noted", what="note", text=" the first\r\nsign ",
             boundary="2", back="/t/noted/@2?tab=state",
         )  # fmt: skip
         assert there == "/t/noted/@2?tab=state#act-1"
@@ -118,10 +118,10 @@ def test_a_note_is_written_at_a_boundary_and_read_there(tmp_path: Path) -> None:
         assert "the first\nsign" in listed and 'href="/t/noted/@2"' in listed
         # Sent twice it is one act; retracted it is still shown as made.
         assert _say(
-            found, "noted", what="note", request_id="n1", text=" the first\r\nsign ",
+            found, "noted", what="note", text=" the first\r\nsign ",
             boundary="2",
         ).endswith("#act-1")  # fmt: skip
-        _say(found, "noted", what="retract", request_id="n2", number=1)
+        _say(found, "noted", what="retract", number=1)
         assert "1 note at 2" not in found.get("/t/noted/@2")
         assert "1 retracted note, kept as made" in found.get("/t/noted/notes")
 
@@ -129,16 +129,16 @@ def test_a_note_is_written_at_a_boundary_and_read_there(tmp_path: Path) -> None:
 def test_tags_are_added_taken_off_and_refused_for_their_form(tmp_path: Path) -> None:
     with world(tmp_path) as found:
         write(found, "tagged", _session("tagged"))
-        _say(found, "tagged", what="tag", request_id="t1", text="Flaky ")
+        _say(found, "tagged", what="tag", text="Flaky ")
         page = found.get("/t/tagged/@1")
         assert 'href="/trajectories?q=tag%3Aflaky"' in page and ">flaky</a>" in page
-        _say(found, "tagged", 422, what="tag", request_id="t2", text="two words")
-        _say(found, "tagged", 422, what="note", request_id="t3", text="")
-        _say(found, "tagged", 422, what="note", request_id="t4", text="x" * 4001)
-        _say(found, "tagged", 422, what="withdraw", request_id="t5", text="x")
-        _say(found, "tagged", 404, what="note", request_id="t6", text="x", boundary="99")
-        _say(found, "nothing", 404, what="note", request_id="t7", text="x")
-        _say(found, "tagged", what="untag", request_id="t8", text="flaky")
+        _say(found, "tagged", 422, what="tag", text="two words")
+        _say(found, "tagged", 422, what="note", text="")
+        _say(found, "tagged", 422, what="note", text="x" * 4001)
+        _say(found, "tagged", 422, what="withdraw", text="x")
+        _say(found, "tagged", 404, what="note", text="x", boundary="99")
+        _say(found, "nothing", 404, what="note", text="x")
+        _say(found, "tagged", what="untag", text="flaky")
         assert ">flaky</a>" not in found.get("/t/tagged/@1")
 
 
@@ -148,9 +148,7 @@ def test_tags_are_added_taken_off_and_refused_for_their_form(tmp_path: Path) -> 
 def test_a_form_leads_back_to_its_own_trajectory_only(tmp_path: Path, back: str) -> None:
     with world(tmp_path) as found:
         write(found, "x", _session("x"))
-        assert _say(found, "x", what="note", text="t", request_id="b", back=back) == (
-            "/t/x/notes#act-1"
-        )
+        assert _say(found, "x", what="note", text="t", back=back) == ("/t/x/notes#act-1")
 
 
 def test_a_note_from_another_site_is_refused(tmp_path: Path) -> None:
@@ -158,7 +156,7 @@ def test_a_note_from_another_site_is_refused(tmp_path: Path) -> None:
         write(found, "x", _session("x"))
         answer = found.client.post(
             "/t/x/notes",
-            data={"what": "note", "text": "t", "request_id": "r"},
+            data={"what": "note", "text": "t"},
             headers={"Sec-Fetch-Site": "cross-site"},
         )
         assert answer.status_code == 403

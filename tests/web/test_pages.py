@@ -550,7 +550,7 @@ def test_an_upload_from_another_site_is_refused(empty: World) -> None:
 
 def test_the_overview_says_what_to_look_at(full: World) -> None:
     page = full.get("/")
-    assert "to look at" in page and "imported trajectories with unsettled calls" in page
+    assert "need a person" in page and "have calls whose outcome their file does not" in page
     assert "Recent trajectories" in page
     assert_inert(page)
 
