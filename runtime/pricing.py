@@ -14,7 +14,7 @@ from core.rules.prices import KINDS, Derived, Table, day_of, derive, table_of
 from store.ports import RecoveryStore
 
 _PAGE = 1000
-#: Acts that make up the table; a retraction of a note is among them and changes nothing.
+#: Acts about no trajectory that make up the table.
 PRICE_KINDS: tuple[ActKind, ...] = ("price", "retract")
 _ByModel = dict[str, tuple[int, int, int, int]]
 
@@ -24,7 +24,7 @@ def table_at(store: RecoveryStore, tenant: str) -> Table:
     found: list[Act] = []
     while True:
         after = found[-1].number if found else 0
-        page = store.acts(tenant, kinds=PRICE_KINDS, after=after, limit=_PAGE)
+        page = store.acts(tenant, kinds=PRICE_KINDS, trajectory_id="", after=after, limit=_PAGE)
         found += page
         if len(page) < _PAGE:
             return table_of(acts.prices(found))

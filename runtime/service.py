@@ -338,7 +338,8 @@ class Runtime:
         after: int = 0,
         limit: int = 1000,
     ) -> Sequence[Act]:
-        """Acts numbered above `after`, in order; those of `kinds`, about `trajectory_id`."""
+        """Acts numbered above `after`, in order; those of `kinds`, about `trajectory_id` (empty:
+        about none)."""
         return self.store.acts(
             who.tenant, kinds=kinds, trajectory_id=trajectory_id, after=after, limit=limit
         )
@@ -350,11 +351,11 @@ class Runtime:
 
     def views(self, who: Principal) -> dict[str, Act]:
         """Saved views by name, in the order they were first saved."""
-        return acts.views(self._all_acts(who, kinds=("view", "drop_view")))
+        return acts.views(self._all_acts(who, kinds=("view", "drop_view"), trajectory_id=""))
 
     def prices(self, who: Principal) -> tuple[Act, ...]:
         """Prices that people stated and that hold; those shipped are in `core.rules.prices`."""
-        return acts.prices(self._all_acts(who, kinds=PRICE_KINDS))
+        return acts.prices(self.price_acts(who))
 
     def price_table(self, who: Principal) -> Table:
         """Shipped prices, and over them those that people stated."""
@@ -363,8 +364,7 @@ class Runtime:
     def price_acts(self, who: Principal) -> tuple[Act, ...]:
         """All acts about prices in order, those that no longer hold too; the number of the last
         is what `expected_last` of the next is."""
-        found = self._all_acts(who, kinds=PRICE_KINDS)
-        return tuple(act for act in found if act.trajectory_id is None)
+        return tuple(self._all_acts(who, kinds=PRICE_KINDS, trajectory_id=""))
 
     def derived_cost(self, who: Principal, trajectory_id: str) -> Derived | None:
         """What the tokens of a trajectory's summary cost by the price table; None where no summary

@@ -286,7 +286,8 @@ class RecoveryStore(Protocol):
         after: int = 0,
         limit: int = 1000,
     ) -> list[Act]:
-        """Acts numbered above `after`, in order; those of `kinds`, about `trajectory_id`."""
+        """Acts numbered above `after`, in order; those of `kinds`, about `trajectory_id` (empty:
+        about none, the tenant's desk)."""
         ...
 
     def last_acts(self, tenant: str) -> dict[str, int]:

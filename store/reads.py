@@ -271,10 +271,12 @@ class LogReader:
         after: int = 0,
         limit: int = 1000,
     ) -> list[Act]:
-        where, values = ["tenant = ?", "number > ?"], list[object]([tenant, _number(after)])
+        # `+` where nothing else is asked for: then the order of all acts is quicker than an index.
+        own = "tenant = ?" if kinds or trajectory_id is not None else "+tenant = ?"
+        where, values = [own, "number > ?"], list[object]([tenant, _number(after)])
         if trajectory_id is not None:
-            where.append("trajectory_id = ?")
-            values.append(trajectory_id)
+            where.append("trajectory_id IS ?")
+            values.append(trajectory_id or None)
         if kinds:
             # `+` where the trajectory is named: it has few acts, and a kind may have many.
             column = "kind" if trajectory_id is None else "+kind"

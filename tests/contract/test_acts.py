@@ -93,6 +93,8 @@ def test_acts_are_numbered_over_all_read_in_order_and_kept(world: SqliteWorld) -
     assert world.store.acts(TENANT, kinds=("note", "withdraw")) == [made[0], made[4]]
     assert world.store.acts(TENANT, trajectory_id="t", kinds=("withdraw",)) == [made[4]]
     assert world.store.acts(TENANT, trajectory_id="u") == [made[1]]
+    assert world.store.acts(TENANT, trajectory_id="") == [made[3]]
+    assert world.store.acts(TENANT, trajectory_id="", kinds=("view",)) == []
     assert world.store.acts(TENANT, after=2**70) == []
     assert world.store.last_acts(TENANT) == {"t": 5, "u": 2}
     assert world.store.last_acts("other") == {"t": 3}
