@@ -14,6 +14,7 @@ from fastapi.responses import HTMLResponse, RedirectResponse, Response
 from app import links, render
 from app.cursors import cursor, key_of
 from app.deps import ReaderDep, RuntimeDep, WriterDep
+from app.pages.live import newest_change
 from app.presenters import table
 from app.presenters.summaries import TrajectoryRow, row
 from app.presenters.table import Chip, Column, KeyHelp, Missing, Picker, Wrong
@@ -91,6 +92,9 @@ class TrajectoriesPage(Page):
     """Rows looked at where looking ended before the page was full; 0: it is full, or the end."""
     next: str
     paged: bool
+    since: int
+    """The newest change that this list knows."""
+    newer: int = 0
 
     sizes: ClassVar[tuple[int, ...]] = SIZES
     all_columns: ClassVar[tuple[Column, ...]] = table.COLUMNS
@@ -178,6 +182,8 @@ def trajectories(
     columns = table.chosen(names)
     shown = tuple(column.name for column in columns)
     found, failed = ListPage((), None, 0), ""
+    # Before the list is read: what comes meanwhile is then counted as newer, and never missed.
+    since = newest_change(runtime, who)
     try:
         found = runtime.list(
             who,
@@ -217,6 +223,7 @@ def trajectories(
         columns=columns,
         cols=cols,
         rows=tuple(row(summary) for summary in found.rows),
+        since=since,
         total=found.total,
         exact=found.exact,
         all=min(all_, PAGE_COUNT_MAX),
