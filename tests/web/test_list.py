@@ -14,6 +14,7 @@ from urllib.parse import parse_qs, quote, urlsplit
 import pytest
 
 from app.presenters.found import excerpt
+from core.events.task import TaskStarted
 from core.words import phrases
 from ingest import demo
 from tests.web import pages_world
@@ -108,7 +109,8 @@ def test_a_view_is_saved_shown_replaced_and_dropped(full: World) -> None:
 
 
 def test_rows_are_exported_as_lines_and_no_cell_is_a_formula(full: World) -> None:
-    pages_world.write(full, "formula", [hostile_payloads()[0]])
+    task = TaskStarted(title="plain", standing="imported")
+    pages_world.write(full, "formula", [task])
     formula = {"title": "=cmd|' /C calc'!A0"}
     full.parts.runtime.projections.put_summary("local", "formula", 9, formula)
     assert full.parts.indexer is not None
@@ -190,7 +192,7 @@ def test_the_api_answers_queries_and_searches(full: World) -> None:
     wrong = full.client.get("/v1/trajectories", params={"q": "cost:x"})
     assert wrong.status_code == 422 and "column 6" in wrong.json()["detail"]
     hits = full.client.get("/v1/search", params={"text": '"second line"'}).json()
-    assert [hit["trajectory_id"] for hit in hits["hits"]] == ["hostile"] and not hits["more"]
+    assert "hostile" in {hit["trajectory_id"] for hit in hits["hits"]} and not hits["more"]
     one = {"text": "line", "trajectory_id": "hostile", "limit": 1}
     first = full.client.get("/v1/search", params=one).json()
     assert first["more"] and first["next_after"] == first["hits"][0]["sequence_number"]
