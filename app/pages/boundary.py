@@ -44,6 +44,7 @@ from core.events.marks import CHECKPOINTS, ERRORS, MODEL_CALLS, TOOLS, Mark
 from core.principal import Principal
 from core.record.record import TrajectoryRecord
 from core.rules.grades import grade
+from core.rules.prices import day_of, derive
 from runtime.service import Runtime
 from runtime.time_travel import RecordView
 from store.ports import Head
@@ -323,6 +324,22 @@ def _facts(reads: Reads) -> tuple[Fact, ...]:
         facts.append(
             Fact("cost", money(usd.consumed), "stated; it may be no price" if doubt else "", doubt)
         )
+    elif known > 0:
+        priced = derive(
+            record.calls.tokens_by_model,
+            tokens,
+            day_of(record.first_occurred_at),
+            reads.runtime.price_table(reads.who),
+        )
+        if priced.nano_usd is not None:
+            facts.append(
+                Fact(
+                    "cost",
+                    money(priced.nano_usd),
+                    "derived" if not tokens.unreported else "derived, at least",
+                    "what the tokens up to here cost by the price table; the source states none",
+                )
+            )
     start, end = record.first_occurred_at, record.last_occurred_at
     if start is not None and end is not None and end > start:
         facts.append(Fact("after", duration(end - start)))

@@ -10,7 +10,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from core.rules.prices import PriceRow
-from tests.web.api_world import BASE, parts, serving
+from tests.web.api_world import BASE, append, owned, parts, serving
 from tests.web.pages_world import HOSTILE, WHO
 
 PAGE = "/settings/prices"
@@ -132,3 +132,25 @@ def test_what_people_typed_acts_on_no_page(client: TestClient) -> None:
     page = client.get(PAGE).text
     assert "<script>window" not in page
     assert "<img src=x" not in page
+
+
+def test_a_page_derives_the_cost_of_its_own_boundary_and_says_so(client: TestClient) -> None:
+    owned(client)
+    reply = {
+        "event_id": "a",
+        "type": "ModelReplied",
+        "schema_version": 1,
+        "invocation_id": "c1",
+        "payload": {
+            "status": "completed",
+            "model": "scripted/one",
+            "usage": {"input": 1_000_000, "output": 0, "cache_read": 0, "cache_write": 0},
+        },
+    }
+    assert append(client, reply).status_code == 201
+    assert append(client, reply | {"event_id": "b", "invocation_id": "c2"}).status_code == 201
+    assert "derived" not in client.get("/t/t1/@3").text
+    assert state(client) == 303
+    assert "cost <b>$3.00</b> derived" in client.get("/t/t1/@3").text
+    assert "cost <b>$6.00</b> derived" in client.get("/t/t1/@4").text
+    assert "derived" not in client.get("/t/t1/@2").text
