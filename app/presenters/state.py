@@ -132,16 +132,18 @@ def sections(
     *,
     only_changed: bool,
     control: str = "",
+    explained: bool = False,
 ) -> tuple[Section, ...]:
     """The record's slices in reading order; `only_changed` leaves out untouched ones. `control`
-    says its control state, where the state's own word would claim too much."""
+    says its control state, where the state's own word would claim too much; `explained`: the
+    reasons of what is unsettled stand beside it, and are not said twice."""
     seen = _Changes(changes)
     made = (
         _control(record, seen, control or record.control.state),
         _ownership(record, seen),
         _progress(record, seen),
         _workspace(record, seen),
-        _operations(record, seen, grades),
+        _operations(record, seen, grades, explained=explained),
         _calls(record, seen),
         _budget(record, seen),
         _approvals(record, seen),
@@ -295,7 +297,9 @@ def _workspace(r: TrajectoryRecord, seen: _Changes) -> Section:
     return _section("workspace", [_line(seen, values, "workspace")])
 
 
-def _operations(r: TrajectoryRecord, seen: _Changes, grades: Mapping[str, Graded]) -> Section:
+def _operations(
+    r: TrajectoryRecord, seen: _Changes, grades: Mapping[str, Graded], *, explained: bool
+) -> Section:
     o = r.operations
     values = [
         _value(seen, "operations.total", "total", o.total),
@@ -322,7 +326,8 @@ def _operations(r: TrajectoryRecord, seen: _Changes, grades: Mapping[str, Graded
         )
     ]
     for operation in sorted(o.open.values(), key=lambda op: op.last_sequence)[-OPEN_MAX:]:
-        lines += _operation(operation, seen, grades.get(operation.operation_id))
+        graded = grades.get(operation.operation_id)
+        lines += _operation(operation, seen, graded, explained=explained and operation.unsettled)
     for operation in r.archive.recent.operations.values():
         if operation.last_sequence == r.boundary:
             lines += _operation(
@@ -339,7 +344,9 @@ def _operations(r: TrajectoryRecord, seen: _Changes, grades: Mapping[str, Graded
     return _section("operations", lines, note, more=bool(o.spilled))
 
 
-def _operation(op: Operation, seen: _Changes, grade: Graded | None) -> list[StateLine]:
+def _operation(
+    op: Operation, seen: _Changes, grade: Graded | None, *, explained: bool = False
+) -> list[StateLine]:
     tone = seen.tone(f"operations.open.{op.operation_id}") or seen.tone(
         f"operations.closed.{op.operation_id}"
     )
@@ -353,16 +360,10 @@ def _operation(op: Operation, seen: _Changes, grade: Graded | None) -> list[Stat
     head.append(Value("outcome", op.outcome) if op.outcome else Value("", "no outcome evidence"))
     if word:
         head.append(Value("", word, mark=word, title=grade.reason if grade else ""))
-    lines = [
-        StateLine(
-            tuple(head),
-            tone,
-            1,
-            f"{grade.basis}: {grade.reason}"
-            if grade and grade.basis
-            else (grade.reason if grade else ""),
-        )
-    ]
+    why = ""
+    if grade is not None and not explained:
+        why = f"{grade.basis}: {grade.reason}" if grade.basis else grade.reason
+    lines = [StateLine(tuple(head), tone, 1, why)]
     for attempt in op.attempts[-4:]:
         said = [
             Value("attempt", attempt.attempt_id),

@@ -205,12 +205,13 @@ def _line(reads: Reads, events: _Events, operation: Operation) -> OperationLine:
     at = {event.sequence_number: event for event in found}
     first = at.get(operation.first_sequence)
     about = reading.item(reads.runtime, reads.who, first).line.text if first is not None else ""
+    about = about.removesuffix("proposal").removeprefix(one_line(operation.tool, 40))
     took, why = _duration(reads, operation, at)
     here = any(event.sequence_number == reads.place.seq for event in found)
     return OperationLine(
         operation.operation_id,
         operation.tool,
-        about.removeprefix(one_line(operation.tool, 40)).strip(" ·"),
+        about.strip(" ·"),
         operation.kind,
         (operation.outcome or "").replace("_", " ") if not operation.disputed else "disputed",
         graded,

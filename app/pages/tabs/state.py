@@ -43,7 +43,12 @@ def load(reads: Reads) -> StatePanel:
         changes, _ = changes_between(reads, place.seq - 1, place.seq)
     word = control_word(record.control.state, reads.head.standing, at_end=reads.at_head)
     sections = state.sections(
-        record, changes, reads.grades, only_changed=not place.all, control=word
+        record,
+        changes,
+        reads.grades,
+        only_changed=not place.all,
+        control=word,
+        explained=place.all and place.vs is None,
     )
     if place.vs is not None:
         return _compared(reads, sections, place.vs)
