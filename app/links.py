@@ -109,6 +109,11 @@ def imports_after(after: str) -> str:
     return _query("/import", {"after": after}) + "#sources"
 
 
+def imports_rederived(done: int, refused: int) -> str:
+    """The import page after sources were derived again."""
+    return _query("/import", {"derived": done, "refused": refused}) + "#sources"
+
+
 def import_source(trajectory_id: str) -> str:
     """The source a trajectory came from: what it became, withdraw it, bring it back."""
     return f"/import/source/{quote(trajectory_id)}"

@@ -12,6 +12,7 @@ from app.pages.home import router as home
 from app.pages.imports import router as imports
 from app.pages.live import router as live
 from app.pages.prices import router as prices
+from app.pages.sources import router as sources
 from app.pages.still import router as still
 from app.pages.system import router as system
 from app.pages.trajectories import router as trajectories
@@ -26,6 +27,7 @@ ROUTERS: tuple[APIRouter, ...] = (
     still,
     desk,
     live,
+    sources,
     imports,
     health,
     prices,

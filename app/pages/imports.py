@@ -9,23 +9,26 @@ from dataclasses import dataclass
 from pathlib import Path as FilePath
 from typing import Annotated, ClassVar
 
-from fastapi import APIRouter, Path, Request
+from fastapi import APIRouter, Depends, Path, Query, Request
 from fastapi.responses import HTMLResponse, RedirectResponse, Response
 from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import UploadFile
 
-from app import links, render
-from app.deps import ImporterDep, JobsDep, PartsDep, WatchDep
+from app import links, render, sources
+from app.deps import ImporterDep, JobsDep, PartsDep, RuntimeDep, WatchDep
 from app.jobs import ImportFile, ImportJobs, Job
 from app.presenters import reports, watching
+from app.presenters import sources as shown
 from app.presenters.formats import FORMATS, Format
 from app.presenters.reports import FileReport
+from app.presenters.sources import SourceLine
 from app.presenters.watching import WatchBlock
 from app.render import Page
 from app.watch import Watch
 from core.errors import InvalidInput
-from core.limits import IMPORT_BYTES_MAX, IMPORT_PAGE_FILES_MAX, MIB
+from core.limits import IMPORT_BYTES_MAX, IMPORT_PAGE_FILES_MAX, INTEGER_MAX, MIB
 from core.principal import Principal
+from runtime.service import Runtime
 
 router = APIRouter(include_in_schema=False)
 
@@ -34,6 +37,8 @@ CHUNK_BYTES = MIB
 BATCHES_LISTED = 20
 #: Reports shown in full on one page; the rest is in the table, each a link away.
 REPORTS_SHOWN = 6
+SOURCES_SHOWN = 20
+SOURCE_CHARS_MAX = 4300
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +64,13 @@ class ImportPage(Page):
     files_max: int
     batches: tuple[BatchLine, ...]
     watch: WatchBlock | None
+    sources: tuple[SourceLine, ...]
+    sources_next: str
+    sources_from_start: bool
+    outdated: bool
+    """Some source shown was read by an older importer."""
+    rederived: str = ""
+    """What pressing the button for those did."""
     files: tuple[FileReport, ...] = ()
     headline: str = ""
     running: bool = False
@@ -87,7 +99,26 @@ def _files(job: Job) -> tuple[FileReport, ...]:
     return tuple(found)
 
 
-def _page(now: int, jobs: ImportJobs, who: Principal, job: Job | None, watch: Watch) -> ImportPage:
+@dataclass(frozen=True, slots=True)
+class _Around:
+    """What the page reads from."""
+
+    who: Principal
+    jobs: ImportJobs
+    runtime: Runtime
+    watch: Watch
+
+
+async def _around(who: ImporterDep, jobs: JobsDep, runtime: RuntimeDep, watch: WatchDep) -> _Around:
+    return _Around(who, jobs, runtime, watch)
+
+
+AroundDep = Annotated[_Around, Depends(_around)]
+
+
+def _page(around: _Around, job: Job | None, *, after: str = "", rederived: str = "") -> ImportPage:
+    who, jobs = around.who, around.jobs
+    listed = sources.page(around.runtime, who, after=after, limit=SOURCES_SHOWN)
     earlier = [other for other in jobs.newest(who, BATCHES_LISTED) if other is not job]
     files = _files(job) if job is not None else ()
     # What was refused comes first, then what was imported, in the order it was sent.
@@ -97,7 +128,7 @@ def _page(now: int, jobs: ImportJobs, who: Principal, job: Job | None, watch: Wa
     )
     return ImportPage(
         title="Import",
-        now=now,
+        now=around.runtime.clock(),
         formats=FORMATS,
         bytes_max=IMPORT_BYTES_MAX,
         files_max=IMPORT_PAGE_FILES_MAX,
@@ -109,7 +140,12 @@ def _page(now: int, jobs: ImportJobs, who: Principal, job: Job | None, watch: Wa
             )
             for other in earlier
         ),
-        watch=watching.block(watch.status()),
+        watch=watching.block(around.watch.status()),
+        sources=tuple(shown.line(row) for row in listed.rows),
+        sources_next=links.imports_after(listed.after) if listed.after is not None else "",
+        sources_from_start=not after,
+        outdated=any(row.outdated for row in listed.rows),
+        rederived=rederived,
         files=files,
         headline=reports.headline(files) if files else "",
         running=job is not None and job.state != "done",
@@ -120,10 +156,15 @@ def _page(now: int, jobs: ImportJobs, who: Principal, job: Job | None, watch: Wa
 
 @router.get("/import", response_class=HTMLResponse)
 def form(
-    request: Request, who: ImporterDep, jobs: JobsDep, parts: PartsDep, watch: WatchDep
+    request: Request,
+    around: AroundDep,
+    after: Annotated[str, Query(max_length=SOURCE_CHARS_MAX)] = "",
+    derived: Annotated[int | None, Query(ge=0, le=INTEGER_MAX)] = None,
+    refused: Annotated[int, Query(ge=0, le=INTEGER_MAX)] = 0,
 ) -> Response:
-    """The drop box."""
-    return render.respond(request, _page(parts.clock(), jobs, who, None, watch))
+    """The drop box, and what was imported beyond the source `after`."""
+    rederived = shown.rederived(derived, refused) if derived is not None else ""
+    return render.respond(request, _page(around, None, after=after, rederived=rederived))
 
 
 @router.post("/import")
@@ -137,15 +178,11 @@ async def upload(request: Request, who: ImporterDep, jobs: JobsDep, parts: Parts
 @router.get("/import/{job_id}", response_class=HTMLResponse)
 def batch(
     request: Request,
-    who: ImporterDep,
-    jobs: JobsDep,
-    parts: PartsDep,
-    watch: WatchDep,
-    *,
+    around: AroundDep,
     job_id: Annotated[str, Path(pattern=r"^[0-9a-f]{32}$")],
 ) -> Response:
     """One upload: progress, then reports."""
-    return render.respond(request, _page(parts.clock(), jobs, who, jobs.get(who, job_id), watch))
+    return render.respond(request, _page(around, around.jobs.get(around.who, job_id)))
 
 
 async def _receive(request: Request, folder: FilePath) -> list[ImportFile]:
@@ -155,15 +192,32 @@ async def _receive(request: Request, folder: FilePath) -> list[ImportFile]:
             for part in sent.getlist("files"):
                 if isinstance(part, UploadFile) and part.filename:
                     kept.append(await run_in_threadpool(_keep, part, folder))
+            known_as = sent.get("as")
         if not kept:
             raise InvalidInput(
                 "no file was chosen; choose one or more and send the form again", field="files"
             )
+        _name(kept, known_as.strip() if isinstance(known_as, str) else "")
     except BaseException:
         for file in kept:
             file.path.unlink(missing_ok=True)
         raise
     return kept
+
+
+def _name(files: list[ImportFile], known_as: str) -> None:
+    """What a single file is to be remembered as; InvalidInput where that cannot be."""
+    if not known_as:
+        return
+    if len(files) > 1:
+        raise InvalidInput(
+            "a name is for one file, and several were chosen; leave it empty, or send them one by "
+            "one",
+            field="as",
+        )
+    if len(known_as) > NAME_CHARS_MAX or not known_as.isprintable():
+        raise InvalidInput(f"a name is 1 to {NAME_CHARS_MAX} printable characters long", field="as")
+    files[0].source = known_as
 
 
 def _keep(part: UploadFile, folder: FilePath) -> ImportFile:

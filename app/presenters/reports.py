@@ -80,6 +80,8 @@ class FileReport:
     notes: tuple[str, ...]
     rules: tuple[tuple[str, str], ...]
     tokens: tuple[tuple[str, str], ...]
+    hidden: str
+    """Secrets that were hidden, by rule; or that nobody looked for them."""
     unreported: int
     took: str
     items: str
@@ -160,6 +162,7 @@ def done(index: int, name: str, length: int, document: dict[str, Any]) -> FileRe
             )
             if tokens[key]
         ),
+        hidden=_hidden(document["redacted"]),
         unreported=tokens["unreported_replies"],
         took=duration(document["elapsed_us"]),
         items=f"{count(document['items'])} items, {count(document['lines_read'])} lines, "
@@ -182,6 +185,7 @@ def _file(index: int, name: str, length: int, **known: Any) -> FileReport:
         "notes": (),
         "rules": (),
         "tokens": (),
+        "hidden": "",
         "unreported": 0,
         "took": "",
         "items": "",
@@ -194,6 +198,17 @@ def _file(index: int, name: str, length: int, **known: Any) -> FileReport:
         total=max(length, 1),
         **{**empty, **known},
     )
+
+
+def _hidden(redacted: dict[str, Any]) -> str:
+    if redacted["rules"] == "0":
+        return "not looked for, as was asked"
+    if not redacted["places"]:
+        return "none found" if redacted["rules"] else ""
+    by_rule = ", ".join(
+        f"{one_line(name, 60)} {count(places)}" for name, places in redacted["places"].items()
+    )
+    return f"{plural(sum(redacted['places'].values()), 'place')} hidden: {by_rule}"
 
 
 def _result(document: dict[str, Any], bad: bool) -> str:
