@@ -97,7 +97,8 @@ class Price(Body, frozen=True):
 
 
 class Retract(Body, frozen=True):
-    """The act of that number no longer holds (a note, a price); it is still shown as made."""
+    """The act of that number no longer holds (a note, a price, a supersession); it is still shown
+    as made."""
 
     number: Annotated[int, Meta(ge=1)]
 
@@ -201,6 +202,8 @@ def about(acts: Iterable[Act]) -> Standing:
             gone = notes.pop(body.number, None)
             if gone is not None:
                 retracted.append(gone)
+            if superseded is not None and superseded.number == body.number:
+                superseded = None
         elif isinstance(body, Tag):
             (tags.add if act.kind == "tag" else tags.discard)(body.tag)
         elif isinstance(body, Supersede):

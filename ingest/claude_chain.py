@@ -52,6 +52,8 @@ from ingest.claude_lines import an_object, kind_of, text
 #: Messages up to so many characters are stated in the manifest too, for reading without a blob.
 _SHORT_CHARS = 280
 _ERROR_CHARS = 2000
+#: Ranks of titles (claude_lines.title_line): up to here a line names its own session.
+_OWN_TITLE, _NO_TITLE = 1, 9
 #: Lines remembered to know a repeated one.
 _SEEN_MAX = 50_000
 _CLAIM = "the model asked for this; the source does not record whether or when it was sent"
@@ -153,6 +155,7 @@ class Chain:
         self._plan = claude_results.PlanBook()
         self._compacting: int | None = None
         self._compacted_from = 1
+        self._title_rank = _NO_TITLE
         self._compacted_upto = 0
 
     # --- segments ----------------------------------------------------------------------------
@@ -369,6 +372,10 @@ class Chain:
                 status=reply.status,
                 model=_last(message.get("model") for message in messages),
                 text="\n".join(one for one in texts if one) or None,
+                reasoning="\n\n".join(
+                    one for message in messages for one in claude_lines.thinking_of(message)
+                )
+                or None,
                 tool_calls=tuple(
                     ToolCall(tool=call.tool, operation_id=call.operation_id, call_id=call.native)
                     for call in calls
@@ -412,17 +419,15 @@ class Chain:
         gaps = [] if continues else ["transport attempts are not recorded"]
         if usage is None:
             gaps.append("usage is not recorded")
-        thinking = sum(
-            kind_of(block) in ("thinking", "redacted_thinking")
+        hidden = sum(
+            kind_of(block) == "redacted_thinking"
             for message in messages
             for block in claude_lines.blocks_of(message)
         )
-        if thinking:
-            what = "a thinking block is" if thinking == 1 else f"{thinking} thinking blocks are"
-            gaps.append(f"{what} in the original only")
-            self.findings.gap(
-                "thinking", "the events leave it out; the original lines hold what the file has"
-            )
+        if hidden:
+            what = "a thinking block is" if hidden == 1 else f"{hidden} thinking blocks are"
+            gaps.append(f"{what} encrypted")
+            self.findings.gap("some of the thinking", "the provider encrypted it")
         return tuple(gaps)
 
     def _settle(self, lines: list[tuple[Line, dict[str, Any]]], reply: _Reply) -> None:
@@ -830,7 +835,9 @@ class Chain:
         named = claude_lines.title_line(value)
         if named is not None:
             values = claude_lines.rest_of(value) | {"by": type_}
-            self._input(line, value, "title", values, named[1])
+            holds = named[0] <= min(self._title_rank, _OWN_TITLE)
+            self._title_rank = min(named[0], self._title_rank)
+            self._input(line, value, "title" if holds else "another title", values, named[1])
         elif type_ == "progress":
             self._input(line, value, "progress", _progress(value), None)
         elif type_ == "file-history-snapshot":

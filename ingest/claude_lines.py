@@ -337,6 +337,15 @@ def one_line(whole: str) -> str:
     return line if len(line) <= _TITLE_CHARS else line[: _TITLE_CHARS - 1] + "…"
 
 
+def thinking_of(message: dict[str, Any]) -> list[str]:
+    """What the model wrote before its answer, as far as it is readable."""
+    return [
+        said
+        for block in blocks_of(message)
+        if kind_of(block) == "thinking" and (said := text(block.get("thinking")))
+    ]
+
+
 def title_line(value: dict[str, Any]) -> tuple[int, str] | None:
     """(rank, title) of a line that names the session; a lower rank outranks a higher one."""
     for rank, (type_, field) in enumerate(

@@ -110,7 +110,7 @@ class _Part:
             tool_calls=tuple(self.calls),
             usage=self.usage,
             usage_raw=self.usage_raw,
-            provider={"reasoning_summary": self.reasoning} if self.reasoning else None,
+            reasoning="\n\n".join(self.reasoning) or None,
             response_id=self.response_id,
             gaps=tuple(gaps),
             continues=self.continues,

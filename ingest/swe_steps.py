@@ -490,9 +490,7 @@ class Walk:
                 status="completed",
                 text=text,
                 tool_calls=listed,
-                provider={"reasoning": thinking}
-                if isinstance(thinking, str) and thinking
-                else None,
+                reasoning=thinking if isinstance(thinking, str) and thinking else None,
                 rejected=rejected,
                 gaps=gaps,
             ),

@@ -337,6 +337,7 @@ def _reply(event: Event, p: ModelReplied, read: Reader) -> list[Block]:
         rows.absent("Gap", "never", one_line(gap, 160))
     found = text_block("Error", p.error, ansi=True)
     found += text_block("Reply", p.text)
+    found += text_block("Reasoning", p.reasoning)
     if p.text is None and not p.tool_calls and p.error is None:
         found.append(Block("note", "Reply", note="no text and no tool call was recorded"))
     if p.tool_calls:

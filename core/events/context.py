@@ -22,7 +22,10 @@ class Compacted(Payload, frozen=True):
 class RuntimeInput(Payload, frozen=True):
     """A clock, id, policy, flag, environment or message the harness took in."""
 
-    kind: Annotated[str, Meta(description="clock, id, policy, flags, environment, message, ...")]
+    kind: Annotated[
+        str,
+        Meta(description="clock, id, policy, flags, environment, message, title (its text), ..."),
+    ]
     values: Annotated[Json, Meta(description="what was taken in")] = None
     text: Annotated[str | None, Meta(description="a message, where it is one")] = None
     captured: Annotated[bool, Meta(description="the replay boundary captures it")] = False

@@ -47,6 +47,9 @@ class ModelReplied(Payload, frozen=True):
     ]
     model: Annotated[str | None, Meta(description="model that served it, as reported")] = None
     text: Annotated[str | None, Meta(description="text of the reply")] = None
+    reasoning: Annotated[
+        str | None, Meta(description="what the model wrote before it, where that is readable")
+    ] = None
     tool_calls: tuple[ToolCall, ...] = ()
     finish_reason: str | None = None
     usage: Annotated[Usage | None, Meta(description="tokens; absent where not reported")] = None

@@ -96,8 +96,10 @@ class ToolResult(Lean, frozen=True):
 
 
 class RuntimeInput(Lean, frozen=True):
-    """A supervision input, as far as it changed the workspace."""
+    """A supervision input, as far as it changed the workspace or gave a title."""
 
+    kind: str
+    text: str | None = None
     workspace: WorkspaceChange | None = None
 
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import ClassVar
 
 import msgspec
 
@@ -57,7 +58,16 @@ class Wanted:
 
     tool: str = ""
     state: str = ""
-    """An outcome, `unsettled`, `disputed`, or empty."""
+    """One of STATES, or empty: any."""
+
+    STATES: ClassVar[tuple[str, ...]] = (
+        "",
+        "unsettled",
+        "succeeded",
+        "failed",
+        "no_effect",
+        "disputed",
+    )
 
     def may(self, tool: str, outcome: str | None, *, disputed: bool) -> bool:
         """Whether a row with these values can be wanted; `has` decides."""
@@ -97,6 +107,7 @@ def operations(
     wanted: Wanted,
     limit: int,
     after: Cursor | None = None,
+    scanned_max: int = SCANNED_MAX,
 ) -> Listed:
     """One page of the operations that are wanted. Raises what reading a segment raises."""
     group, offset = after or (0, 0)
@@ -114,7 +125,7 @@ def operations(
     for ref in record.archive.segments:
         if OPERATION not in ref.kinds or (group and ref.last_sequence > group):
             continue
-        if scanned >= SCANNED_MAX:
+        if scanned >= scanned_max:
             return Listed(tuple(rows), (ref.last_sequence, 0), ref.last_sequence)
         start = offset if ref.last_sequence == group else 0
         index = segments.index(ref.digest)

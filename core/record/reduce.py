@@ -63,7 +63,7 @@ APPLY: dict[str, tuple[Apply, ...]] = {
     "ApprovalRequested": (approvals.approval_requested,),
     "ApprovalResolved": (approvals.approval_resolved,),
     "Compacted": (context.compacted,),
-    "RuntimeInput": (workspace.changed,),
+    "RuntimeInput": (workspace.changed, scope.titled),
     "OwnershipGranted": (ownership.ownership_granted,),
     "Checkpoint": (recovery.checkpoint,),
     "Resumed": (

@@ -1,4 +1,7 @@
-"""Slice: what the trajectory is (TaskStarted, Forked). The first statement of each stands."""
+"""Slice: what the trajectory is (TaskStarted, Forked).
+
+The first statement of each stands; only the title follows a later `RuntimeInput` of kind `title`.
+"""
 
 from __future__ import annotations
 
@@ -9,11 +12,14 @@ from msgspec.structs import astuple, replace
 from core.events.branch import Forked
 from core.events.envelope import Event
 from core.events.task import TaskStarted
-from core.record import cut
+from core.record import cut, lean
 from core.record.record import HeldCapabilities, Scope
 
 if TYPE_CHECKING:
     from core.record.draft import Draft
+
+#: Kind of the RuntimeInput whose text is the trajectory's title from then on.
+TITLE = "title"
 
 
 def task_started(draft: Draft, event: Event, payload: TaskStarted) -> None:
@@ -38,6 +44,12 @@ def task_started(draft: Draft, event: Event, payload: TaskStarted) -> None:
         checkpoint_slots=cut.items(payload.checkpoint_slots),
         started_sequence=event.sequence_number,
     )
+
+
+def titled(draft: Draft, event: Event, payload: lean.RuntimeInput) -> None:
+    """The trajectory is called otherwise from here on."""
+    if payload.kind == TITLE and payload.text:
+        draft.scope = replace(draft.scope, title=cut.text(payload.text) or "")
 
 
 def forked(draft: Draft, event: Event, payload: Forked) -> None:

@@ -74,6 +74,8 @@ def test_the_last_word_on_a_withdrawal_holds() -> None:
     assert acts.about(done).withdrawn == done[2]
     assert acts.about(done).superseded == done[3]
     assert acts.about([]) == acts.Standing()
+    assert acts.about([*done, *_next(done, ("retract", Retract(4)))]).superseded is None
+    assert acts.about([*done, *_next(done, ("retract", Retract(3)))]).withdrawn == done[2]
 
 
 def test_a_view_is_replaced_by_its_name_and_dropped_by_it() -> None:

@@ -206,6 +206,14 @@ def test_a_further_part_of_a_reply_adds_its_tokens_and_no_reply() -> None:
     assert record_of(part(10, continues=False), part(5, continues=False)).calls.replied == 2
 
 
+def test_a_title_holds_from_where_it_was_given() -> None:
+    task = Said("TaskStarted", TaskStarted(title="first words", standing="imported"))
+    named = Said("RuntimeInput", RuntimeInput(kind="title", text="Repair the parser"))
+    other = Said("RuntimeInput", RuntimeInput(kind="message", text="not a title"))
+    assert record_of(task).scope.title == "first words"
+    assert record_of(task, named, other).scope.title == "Repair the parser"
+
+
 def test_tokens_by_model_never_exceed_the_total() -> None:
     def reply(model: str | None) -> Said:
         return Said("ModelReplied", ModelReplied("completed", model, usage=Usage(7, 1)))
