@@ -91,7 +91,7 @@ def show(found: Wire) -> None:
             one = now[key]
             by = f" by {console.safe(one['body']['by'])}" if "by" in one["body"] else ""
             why = f": {console.safe(one['reason'], 200)}" if one["reason"] else ""
-            console.say(f"{word}{by}, {_by(one)}{why}")
+            console.say(f"{word}{by}, {_by(one)} (act {one['number']}){why}")
     if now["tags"]:
         console.say(f"tags: {' '.join(now['tags'])}")
     for note in now["notes"]:

@@ -79,6 +79,7 @@ _NEAR = 50
 _ACTS_PAGE = 1000
 #: Revisions of one source that stand for one another: one for each version of its importer.
 REVISIONS_MAX = 100
+RETRACTABLE: frozenset[ActKind] = frozenset({"note", "price", "supersede"})
 _CLOCK = re.compile(r"([0-9]{1,2}):([0-9]{2})(?::([0-9]{2})(?:\.([0-9]{1,6}))?)?")
 
 
@@ -303,11 +304,11 @@ class Runtime:
             found = self.store.acts(who.tenant, after=body.number - 1, limit=1)
             if not found or found[0].number != body.number:
                 raise NotFound(f"there is no act {body.number}", number=body.number)
-            if found[0].trajectory_id != trajectory_id or found[0].kind not in ("note", "price"):
+            if found[0].trajectory_id != trajectory_id or found[0].kind not in RETRACTABLE:
                 raise InvalidInput(
                     f"act {body.number} is a {found[0].kind} about "
-                    f"{found[0].trajectory_id or 'no trajectory'}; a retraction names a note of "
-                    "its trajectory, or a price",
+                    f"{found[0].trajectory_id or 'no trajectory'}; a retraction names a note or "
+                    "a supersession of its trajectory, or a price",
                     field="number",
                 )
         if isinstance(body, acts.Supersede) and trajectory_id is not None:
@@ -323,10 +324,12 @@ class Runtime:
         """The trajectory that stands for this one now: itself, unless it was superseded."""
         named = trajectory_id
         for _ in range(REVISIONS_MAX):
-            superseded = self.store.acts(who.tenant, kinds=("supersede",), trajectory_id=named)
-            if not superseded or not isinstance(superseded[-1].body, acts.Supersede):
+            now = acts.about(
+                self._all_acts(who, kinds=("supersede", "retract"), trajectory_id=named)
+            )
+            if now.superseded is None or not isinstance(now.superseded.body, acts.Supersede):
                 return named
-            named = superseded[-1].body.by
+            named = now.superseded.body.by
         raise InvalidInput(f"{trajectory_id} has more than {REVISIONS_MAX} revisions")
 
     def acts(

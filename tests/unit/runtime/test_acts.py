@@ -151,6 +151,12 @@ def test_no_trajectory_stands_for_itself_by_way_of_others(world: World) -> None:
         with pytest.raises(InvalidInput, match="already supersedes"):
             world.act("supersede", {"by": name}, "c")
     assert world.listed() == ["c"]
+    # What was superseded in error is brought back by a further act.
+    world.act("retract", {"number": 1}, "a")
+    assert world.runtime.newest_revision(ANN, "a") == "a"
+    assert world.listed() == ["a", "c"]
+    world.act("supersede", {"by": "a"}, "c")
+    assert world.listed() == ["a"]
 
 
 def test_views_are_read_back_by_name(world: World) -> None:
