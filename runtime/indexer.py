@@ -8,8 +8,8 @@ INVARIANTS
    passed; it never stops the others.
 3. An index that does not agree with the log (another chain value, a watermark beyond the head) is
    forgotten for that trajectory and made anew.
-4. While the store is busy it works in slices of some hundred microseconds and rests as long as it
-   worked, so that appends do not wait for it.
+4. While the store is busy it works in slices of some hundred microseconds and rests RESTS times as
+   long as it worked, so that it takes a small share of the machine from the appends it follows.
 """
 
 from __future__ import annotations
@@ -39,6 +39,7 @@ GATHER_SECONDS = 0.3
 #: Events between two pauses, and the pause, while appends are coming.
 SLICE_EVENTS = 16
 PAUSE_SECONDS = 0.001
+RESTS = 3
 #: Appends are coming if one came within this time.
 BUSY_SECONDS = 1.0
 #: A full disk is tried again after this long.
@@ -107,6 +108,8 @@ class Indexer:
         self._backlog: dict[str, list[int]] = {}
         self._done: dict[Name, int] = {}
         self._busy_until = 0.0
+        #: When this batch was begun.
+        self._since = 0.0
         self.failed: dict[Name, tuple[int, str]] = {}
         """Trajectory -> head and reason, where its log could not be read."""
 
@@ -270,6 +273,7 @@ class Indexer:
         whose log cannot be read is remembered as failed at that head and left alone.
         """
         batch = _Batch()
+        self._since = time.monotonic()
         for head in heads:
             name = (head.tenant, head.trajectory_id)
             if self.failed.get(name, (0, ""))[0] == head.sequence_number:
@@ -312,7 +316,6 @@ class Indexer:
     def _put(self, batch: _Batch, *, gently: bool) -> None:
         if not batch.entries:
             return
-        begun = time.monotonic()
         self._index.put(batch.entries)
         with self._counts:
             for entries in batch.entries:
@@ -323,7 +326,8 @@ class Indexer:
                 elif left is not None:
                     left[1] = max(0, left[1] - (entries.upto - entries.after))
         if gently and self._busy:
-            self._stop.wait(time.monotonic() - begun)
+            self._stop.wait(RESTS * (time.monotonic() - self._since))
+        self._since = time.monotonic()
 
     @property
     def _busy(self) -> bool:
