@@ -106,6 +106,15 @@ def redact(data: bytes, rules: Rules) -> tuple[bytes, list[Found]]:
     return bytes(out), found
 
 
+def marks(data: bytes) -> list[Found]:
+    """Where redacted places stand in kept bytes; of a mark that was cut short the name is what is
+    left of it."""
+    return [
+        Found(one.group().partition(b":")[2].rstrip(b"*]").decode(), *one.span())
+        for one in _MARK.finditer(data)
+    ]
+
+
 def cover(rule: str, length: int) -> bytes:
     """What stands in the place of `length` bytes."""
     return (b"[redacted:" + rule.encode() + b"]").ljust(length, b"*")[:length]

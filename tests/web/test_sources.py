@@ -79,6 +79,15 @@ def test_a_source_is_listed_with_what_it_became_and_what_was_hidden(desk: World)
     assert_inert(detail)
 
 
+def test_the_evidence_of_an_event_says_what_was_hidden_and_where(desk: World) -> None:
+    name, data = session(claude(f"use {SECRET} for it"))
+    desk.import_page((name, data))
+    page = desk.get(f"/t/{own_of(desk)}/@1?tab=evidence")
+    assert "1 secret hidden" in page
+    at = data.index(SECRET.encode())
+    assert f"<code>anthropic-key</code> at byte {at}" in page
+
+
 def test_nothing_found_is_not_the_same_as_not_looked_for() -> None:
     assert shown.hidden({}, 0, 3) == shown.Hidden("", "none found")
     assert shown.hidden({}, 3, 3).text == "not looked for"

@@ -6,14 +6,18 @@ from dataclasses import dataclass
 
 from app.pages import reading
 from app.pages.tabs.reads import Reads
+from app.presenters.sources import Hidden, hidden
 from app.presenters.standing import CannotSay, cannot_say
 from app.presenters.terminal import Shown, plain
 from core.canonical import digest_text
 from core.events.envelope import BlobRef, Event
+from ingest.logs import marks_of, tally_of
+from ingest.redact import marks
 from store.ports import ImportSource, LedgerRow
 
 LEDGER_ROWS = 20
 REFS_SHOWN = 40
+HIDDEN_SHOWN = 20
 _EXCERPT_CHARS = 4000
 
 #: What a verification that was just made says: a sentence, and what does not verify.
@@ -45,6 +49,10 @@ class EvidencePanel:
     excerpt: Shown | None
     excerpt_why: str
     cannot: tuple[CannotSay, ...]
+    hidden: tuple[Hidden, ...] = ()
+    """Of each source: whether secrets were looked for, and how often one was hidden."""
+    hidden_here: tuple[tuple[str, int], ...] = ()
+    """Redacted places of this event's original that is shown: (rule, byte of the original)."""
     verified: str = ""
     findings: tuple[str, ...] = ()
 
@@ -60,6 +68,7 @@ def load(reads: Reads, verified: Verified | None = None) -> EvidencePanel | None
         BlobLine(ref, ref.role, runtime.blob_state(who, ref.digest)) for ref in refs[:REFS_SHOWN]
     )
     original, excerpt, why = _original(reads, event)
+    sources = tuple(runtime.sources(who, place.trajectory_id))
     ledger = runtime.ledger(who, trajectory_id=place.trajectory_id, limit=LEDGER_ROWS, newest=True)
     foreign = reads.head.standing in ("imported", "replica")
     return EvidencePanel(
@@ -70,7 +79,9 @@ def load(reads: Reads, verified: Verified | None = None) -> EvidencePanel | None
         blobs=blobs,
         blobs_left_out=max(0, len(refs) - REFS_SHOWN),
         ledger=tuple(ledger),
-        sources=tuple(runtime.sources(who, place.trajectory_id)),
+        sources=sources,
+        hidden=hidden_in(sources),
+        hidden_here=_hidden_here(reads, original) if excerpt is not None else (),
         original=original,
         excerpt=excerpt,
         excerpt_why=why,
@@ -78,6 +89,29 @@ def load(reads: Reads, verified: Verified | None = None) -> EvidencePanel | None
         verified=verified[0] if verified else "",
         findings=verified[1] if verified else (),
     )
+
+
+def hidden_in(sources: tuple[ImportSource, ...]) -> tuple[Hidden, ...]:
+    """What redaction did to each source."""
+    return tuple(
+        hidden(
+            dict(tally_of(source).places),
+            sum(mark == "0" for mark in marks_of(source)),
+            len(source.segments),
+        )
+        for source in sources
+    )
+
+
+def _hidden_here(reads: Reads, original: BlobRef | None) -> tuple[tuple[str, int], ...]:
+    if original is None:
+        return ()
+    start = original.start or 0
+    end = original.end if original.end is not None else original.length
+    data = reads.runtime.blob_range(
+        reads.who, original.digest, start, min(end, start + reading.READ_BYTES)
+    )
+    return tuple((one.rule or "a rule", start + one.start) for one in marks(data)[:HIDDEN_SHOWN])
 
 
 def _original(reads: Reads, event: Event) -> tuple[BlobRef | None, Shown | None, str]:
