@@ -14,6 +14,7 @@ from app.presenters import format as fmt
 from app.settings import Settings
 from app.wiring import version
 from core.errors import StrandlineError
+from ingest import redact, redact_own
 from store import contract, suspect
 
 Wire = dict[str, Any]
@@ -116,6 +117,7 @@ def _checks(settings: Settings) -> Iterator[Line]:
             "warning",
             f"{marker[0]}; the next server or import copies the log out and verifies it",
         )
+    yield _redaction(folder)
     if (folder / "CURRENT").exists():
         yield from _store(settings)
 
@@ -126,6 +128,15 @@ def _setting(name: str, check: Any) -> Line:
     except StrandlineError as error:
         return Line(name, "bad", str(error))
     return Line(name, "ok", "as they must be")
+
+
+def _redaction(folder: Path) -> Line:
+    try:
+        own = redact_own.load(folder)
+    except StrandlineError as error:
+        return Line("redaction", "bad", str(error))
+    more = fmt.plural(len(own), "rule") + f" of {redact_own.FILE}" if own else "no own rules"
+    return Line("redaction", "ok", f"built-in rules to number {redact.NEWEST}, {more}")
 
 
 def _existing(folder: Path) -> Path:

@@ -23,6 +23,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, cast
 
+from core.acts import about
 from core.canonical import canonical, digest_text, sha256
 from core.errors import (
     Busy,
@@ -355,8 +356,20 @@ class _Importing:
                 ) from error
             why = os.strerror(error.errno).lower() if error.errno else str(error)
             report.refused.append(Refusal("the whole file", f"it cannot be read: {why}"))
+        if following is None:
+            self._say_withdrawn(report)
         report.elapsed_us = (time.monotonic_ns() - began) // 1000
         return report
+
+    def _say_withdrawn(self, report: Report) -> None:
+        """A note for each trajectory that lists leave out."""
+        for one in report.trajectories:
+            withdrawn = about(self.store.acts(self.tenant, trajectory_id=one.id)).withdrawn
+            if withdrawn is not None:
+                report.findings.notes.append(
+                    f"{one.id} was withdrawn ({withdrawn.reason or 'no reason given'}), so no list "
+                    f"shows it; `strandline reinstate {one.id}` brings it back"
+                )
 
     def _run(self, job: _Job) -> None:
         found = self._recognise(job) if not job.offset else self._known_log(job)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 import time
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +17,7 @@ from core.errors import ImportRefused, InvalidInput
 from ingest import redact_names, redact_own, redact_tokens
 from ingest.redact import NO_RULES, Rules, agrees, as_known, cover, redact
 from ingest.redact_own import OwnRule
-from tests.require import need, samples, samples_generated
+from tests.require import ROOT, need, samples, samples_generated
 
 ALL = Rules()
 
@@ -394,3 +396,16 @@ def test_a_known_document_is_read_on_as_it_was_kept() -> None:
     read = as_known(grown, ALL, [Rules(1).mark], [kept])
     assert read.startswith(kept[:-1])
     assert b"ghp_" not in read
+
+
+def test_the_document_names_every_rule() -> None:
+    text = (ROOT / "docs" / "redaction.md").read_text()
+    table = "\n".join(line.split("|")[1] for line in text.splitlines() if line.startswith("| `"))
+    known = {one.name for one in (*redact_tokens.TOKENS, *redact_tokens.PLACES)}
+    known |= {redact_names.RULE, redact_names.BEARER_RULE}
+    assert set(re.findall(r"`([a-z0-9-]+)`", table)) == known
+    example = re.search(r"```toml\n(.*?)```", text, re.DOTALL)
+    assert example is not None
+    assert [one.name for one in redact_own.parse(tomllib.loads(example[1]), Path("x"))] == [
+        "staff-number"
+    ]

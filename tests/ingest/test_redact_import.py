@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from core.acts import Nothing
 from core.errors import InvalidInput
 from core.limits import MIB
 from ingest import native
@@ -17,6 +18,7 @@ from ingest.pipeline import import_path
 from ingest.redact import Rules
 from ingest.redact_own import FILE
 from store.open import Opened
+from store.ports import ActCommand
 from tests.ingest.log_format import SayLog
 from tests.ingest.support import (
     TENANT,
@@ -298,3 +300,24 @@ def test_import_path_takes_the_folder_of_the_store_for_its_rules(
     path = written(tmp_path / "a.say.jsonl", lines_of({"say": "EMP-123456"}))
     (report,) = import_path(opened.store, opened.blobs, TENANT, path)
     assert dict(report.redacted.places) == {"staff": 1}
+
+
+def test_a_withdrawn_import_that_is_read_again_says_so(
+    opened: Opened, say: SayLog, tmp_path: Path
+) -> None:
+    path = written(tmp_path / "a.say.jsonl", lines_of({"say": "a"}))
+    name = take(opened, path).trajectories[0].id
+    opened.store.act(
+        ActCommand(
+            tenant=TENANT,
+            kind="withdraw",
+            body=Nothing(),
+            actor="somebody",
+            request_id="w1",
+            request_digest=b"x" * 32,
+            trajectory_id=name,
+            reason="the wrong run",
+        )
+    ).result()
+    (note,) = take(opened, path).findings.notes
+    assert "withdrawn (the wrong run)" in note and f"reinstate {name}" in note
