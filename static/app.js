@@ -369,6 +369,14 @@ doc.addEventListener("pointerover", (event) => {
   }
 });
 doc.addEventListener("htmx:after:swap", setUp);
+// What the page was told and could not fetch, it fetches again: nothing more may come.
+for (const name of ["htmx:error", "htmx:response:error"]) {
+  doc.addEventListener(name, (event) => {
+    const source = event.detail && event.detail.ctx && event.detail.ctx.sourceElement;
+    if (!source || !["follow", "newer"].includes(source.id)) return;
+    setTimeout(() => { const told = one(source.id === "follow" ? "#live" : "#list-live"); if (told) told.dispatchEvent(new Event(source.id === "follow" ? "appended" : "moved", { bubbles: true })); }, 2000);
+  });
+}
 // Who cannot be told is told so: the page shows what it has.
 for (const [name, word] of [["htmx:response:error", "not following: reload"], ["htmx:sse:error", "reconnecting"], ["htmx:sse:after:connection", ""]]) {
   doc.addEventListener(name, (event) => {
