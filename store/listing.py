@@ -42,17 +42,26 @@ _LAST = "\U0010ffff"
 Condition = tuple[str, list[object]]
 
 
-def condition(tenant: str, term: Term) -> Condition:
-    """The condition of one term; InvalidInput for a key that summaries do not hold."""
+def condition(tenant: str, term: Term, *, steers: bool = True) -> Condition:
+    """The condition of one term; InvalidInput for a key that summaries do not hold.
+
+    One that does not steer is only looked at in rows that another index gives: `+` hides its
+    column from the planner.
+    """
     if term.key == "withdrawn":
         return _HIDDEN[str(term.values[0])], []
-    found, values = _plain(tenant, term)
+    found, values = _plain(tenant, term, "" if steers else "+")
     if not term.negated:
         return found, values
     return f"NOT ({found})", values
 
 
-def _plain(tenant: str, term: Term) -> Condition:
+def may_steer(term: Term) -> bool:
+    """Whether an index could give the rows of a term."""
+    return not term.negated and term.test not in ("none", "any", "has") and term.key in COLUMNS
+
+
+def _plain(tenant: str, term: Term, sign: str) -> Condition:
     if term.key == BARE:
         pattern = _part(str(term.values[0]))
         return (
@@ -71,6 +80,7 @@ def _plain(tenant: str, term: Term) -> Condition:
     column = COLUMNS.get(term.key)
     if column is None:
         raise InvalidInput(f"a list of summaries has no {term.key}", field="q")
+    column = sign + column
     if term.test in ("none", "any"):
         return f"{column} IS {'NOT ' if term.test == 'any' else ''}NULL", []
     if term.test == "begins":

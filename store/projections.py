@@ -102,6 +102,9 @@ _INDEXED = (
 _INDEXED_BY_TIME = ("status", "source", "model")
 _OPERATORS = {"": "=", "ge": ">=", "le": "<=", "gt": ">", "lt": "<", "ne": "IS NOT"}
 _COLUMNS = ("trajectory_id", *SUMMARY, *COMPUTED)
+#: A term that lets through at most so many rows gives them by its own index, and they are sorted.
+_FEW_ROWS = 2_000
+_STEERABLE = frozenset({*_INDEXED, *_INDEXED_BY_TIME, "parent_id", "trajectory_id"})
 _TOKEN_COLUMNS = ("input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens")
 
 _TABLES = (
@@ -293,10 +296,13 @@ class SqliteProjections:
         """
         column = _column(SORTS.get(sort, sort))
         order = "DESC" if descending else "ASC"
-        by = f"{column} {order}, " if column != "trajectory_id" else ""
+        few, steering = self._steering(tenant, filters, column)
+        # `+` hides the column from the planner: what gives few rows gives them, not the order.
+        name = f"+{column}" if few and column != "trajectory_id" else column
+        by = f"{name} {order}, " if column != "trajectory_id" else ""
         found: list[Any] = []
-        for condition, more in _beyond(column, after, descending):
-            where, values = _conditions(tenant, filters)
+        for condition, more in _beyond(name, after, descending):
+            where, values = _conditions(tenant, filters, steering)
             found += self._read(
                 f"SELECT {', '.join(_COLUMNS)} FROM summaries "
                 f"WHERE {' AND '.join((*where, condition))} "
@@ -306,6 +312,38 @@ class SqliteProjections:
             if len(found) >= limit:
                 break
         return [dict(zip(_COLUMNS, row, strict=True)) for row in found]
+
+    def _steering(self, tenant: str, filters: Mapping[str, object], column: str) -> frozenset[Term]:
+        """The terms that may choose the index; the others only look at the rows it gives.
+
+        The planner knows no counts, and would sort half a million rows for a page of fifty.
+        """
+        terms = cast(Sequence[Term], filters.get("terms", ()))
+        fewest: tuple[int, Term] | None = None
+        for term in terms:
+            if not listing.may_steer(term) or listing.COLUMNS[term.key] not in _STEERABLE:
+                continue
+            condition, values = listing.condition(tenant, term)
+            found = self._read(
+                "SELECT count(*) FROM (SELECT 1 FROM summaries WHERE tenant = ? AND "
+                f"{condition} LIMIT ?)",
+                (tenant, *values, _FEW_ROWS + 1),
+            )
+            count = int(found[0][0]) if found else 0
+            if count <= _FEW_ROWS and (fewest is None or count < fewest[0]):
+                fewest = (count, term)
+        if fewest is not None:
+            return True, frozenset({fewest[1]})
+        if column != "updated_at":
+            return False, frozenset()
+        return False, frozenset(
+            term
+            for term in terms
+            if listing.may_steer(term)
+            and term.test == "is"
+            and len(term.values) == 1
+            and listing.COLUMNS[term.key] in _INDEXED_BY_TIME
+        )
 
     def children(
         self, tenant: str, trajectory_ids: Sequence[str], *, limit: int
@@ -543,7 +581,11 @@ def _column(name: str) -> str:
     return name
 
 
-def _conditions(tenant: str, filters: Mapping[str, object]) -> tuple[list[str], list[object]]:
+def _conditions(
+    tenant: str, filters: Mapping[str, object], steering: frozenset[Term] | None = None
+) -> tuple[list[str], list[object]]:
+    """Conditions and their values; `steering` are the terms that may choose the index, all of
+    them where it is None."""
     where, values = ["tenant = ?"], [tenant]
     bound: list[object] = list(values)
     terms = cast(Sequence[Term], filters.get("terms", ()))
@@ -554,7 +596,8 @@ def _conditions(tenant: str, filters: Mapping[str, object]) -> tuple[list[str], 
     for key, value in filters.items():
         if key == "terms":
             for term in terms:
-                condition, more = listing.condition(tenant, term)
+                steers = steering is None or term in steering
+                condition, more = listing.condition(tenant, term, steers=steers)
                 where.append(condition)
                 bound.extend(more)
             continue

@@ -27,6 +27,10 @@ FULL = (
     *EMPTY,
     "/trajectories?status=FAILED&standing=imported",
     "/trajectories?q=nothing+like+it",
+    "/trajectories?q=cost%3Acheap+text%3Aerror+-status%3Afailed&cols=title,tags,unknown,in_doubt",
+    "/trajectories/compare?id=hostile&id=only-begun",
+    "/find",
+    "/find?text=line",
     "/docs/errors/fenced",
     LONG + "?raw=1",
     LONG + "?by=time&rows=200",
@@ -79,7 +83,14 @@ def test_no_page_has_a_violation_at_phone_width(
     full: str, tab: Callable[..., Page], scheme: Scheme
 ) -> None:
     page = tab(full + "/", width=390, height=844, color_scheme=scheme)
-    for path in ("/", "/trajectories", "/import", LONG + "?tab=state&all=1", LONG):
+    for path in (
+        "/",
+        "/trajectories?q=cost%3Ax+text%3Aline",
+        "/find?text=line",
+        "/import",
+        LONG + "?tab=state&all=1",
+        LONG,
+    ):
         page.goto(full + path)
         page.evaluate(AXE)
         assert not _violations(page), path

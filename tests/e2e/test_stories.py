@@ -33,7 +33,7 @@ def test_a_person_imports_a_file_finds_it_and_opens_it(empty: str, tab: Tab) -> 
     expect(page.get_by_text("What this format cannot say").first).to_be_visible()
     page.goto(empty + "/trajectories")
     page.locator("#search").fill("slugify")
-    page.get_by_role("button", name="Filter").click()
+    page.get_by_role("button", name="Search", exact=True).click()
     expect(page).to_have_url(re.compile(r"q=slugify"))
     page.locator("table.runs tbody a").first.click()
     page.wait_for_url(re.compile(r"/t/tr_[a-z0-9]+/@\d+$"))
@@ -151,7 +151,7 @@ def test_the_log_is_verified_when_asked(full: str, tab: Tab) -> None:
 def test_everything_works_without_javascript(full: str, tab: Tab) -> None:
     page = tab(full + "/trajectories", java_script_enabled=False)
     page.locator("#search").fill("nightly")
-    page.get_by_role("button", name="Filter").click()
+    page.get_by_role("button", name="Search", exact=True).click()
     page.locator("table.runs tbody a").first.click()
     page.get_by_role("link", name="State", exact=True).click()
     page.get_by_role("link", name="Previous boundary").first.click()
