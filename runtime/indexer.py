@@ -8,14 +8,14 @@ INVARIANTS
    passed; it never stops the others.
 3. An index that does not agree with the log (another chain value, a watermark beyond the head) is
    forgotten for that trajectory and made anew.
-4. While the store is busy it works in slices of some hundred microseconds and rests RESTS times as
-   long as it worked, so that it takes a small share of the machine from the appends it follows.
+4. While the store is busy it works in slices of some hundred microseconds and rests for as long as
+   makes this SHARE of one core (runtime.pace): appends do not wait for it, and what it has not
+   reached yet is said.
 """
 
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -31,17 +31,16 @@ from core.limits import (
     RECORD_NAME_CHARS_MAX,
 )
 from core.words import spaced
+from runtime.pace import Pace
 from store.ports import BlobStore, Head, Notices, RecoveryStore
 from store.search import Entries, IndexDamaged, Indexed, SqliteTextIndex
 
 #: Notices are gathered this long before their events are indexed.
 GATHER_SECONDS = 0.3
-#: Events between two pauses, and the pause, while appends are coming.
+#: Of one core, while appends are coming.
+SHARE = 0.10
+#: Events between two pauses.
 SLICE_EVENTS = 16
-PAUSE_SECONDS = 0.001
-RESTS = 3
-#: Appends are coming if one came within this time.
-BUSY_SECONDS = 1.0
 #: A full disk is tried again after this long.
 RETRY_SECONDS = 5.0
 _HEADS_PAGE = 500
@@ -107,9 +106,7 @@ class Indexer:
         #: Of the pass over all heads: trajectories and events not yet reached, by tenant.
         self._backlog: dict[str, list[int]] = {}
         self._done: dict[Name, int] = {}
-        self._busy_until = 0.0
-        #: When this batch was begun.
-        self._since = 0.0
+        self._pace = Pace(SHARE, self._stop)
         self.failed: dict[Name, tuple[int, str]] = {}
         """Trajectory -> head and reason, where its log could not be read."""
 
@@ -157,6 +154,7 @@ class Indexer:
     # --- following -------------------------------------------------------------------------------
 
     def _run(self) -> None:
+        self._pace.begin()
         while not self._stop.is_set():
             try:
                 self._follow_all()
@@ -190,7 +188,6 @@ class Indexer:
         moved = self._notices.wait(timeout_seconds)
         if not moved:
             return
-        self._busy_until = time.monotonic() + BUSY_SECONDS
         new = [(tenant, name) for tenant, name, _ in moved if (tenant, name) not in self._pending]
         done = {name: self._index.watermark(*name) for name in new}
         with self._counts:
@@ -273,7 +270,6 @@ class Indexer:
         whose log cannot be read is remembered as failed at that head and left alone.
         """
         batch = _Batch()
-        self._since = time.monotonic()
         for head in heads:
             name = (head.tenant, head.trajectory_id)
             if self.failed.get(name, (0, ""))[0] == head.sequence_number:
@@ -325,13 +321,12 @@ class Indexer:
                     self._done[name] = entries.upto
                 elif left is not None:
                     left[1] = max(0, left[1] - (entries.upto - entries.after))
-        if gently and self._busy:
-            self._stop.wait(RESTS * (time.monotonic() - self._since))
-        self._since = time.monotonic()
+        if gently:
+            self._rest()
 
-    @property
-    def _busy(self) -> bool:
-        return time.monotonic() < self._busy_until
+    def _rest(self) -> None:
+        assert self._notices is not None
+        self._pace.rest(self._notices.moved_at)
 
     def _entries(self, head: Head, *, gently: bool) -> Iterator[Entries]:
         """What one trajectory still lacks in the index, in pages."""
@@ -365,8 +360,8 @@ class Indexer:
         tools: dict[str, int] = {}
         cut = unread = 0
         for position, event in enumerate(events):
-            if position % SLICE_EVENTS == SLICE_EVENTS - 1 and gently and self._busy:
-                self._stop.wait(PAUSE_SECONDS)
+            if gently and position % SLICE_EVENTS == SLICE_EVENTS - 1:
+                self._rest()
             try:
                 payload = self._payload(tenant, event)
             except (NotFound, CorruptAt):

@@ -8,9 +8,7 @@ INVARIANTS
 2. Stopping it anywhere loses nothing: it goes on from the nearest snapshot, and the log is the
    only thing it needs.
 3. It holds the interpreter for at most some hundred microseconds while appends are coming: it
-   folds SLICE_EVENTS at a time and pauses. It gathers notices for GATHER_SECONDS, or for
-   GATHER_PASSES times as long as the pass before took, so that it never takes more than a
-   small share of the machine from the appends it follows.
+   folds SLICE_EVENTS at a time and rests for as long as makes this SHARE of one core (runtime.pace).
 4. A summary is made again when an act about its trajectory is newer, and priced again, without a
    fold, when the price table is another.
 5. A trajectory it cannot project (a missing payload, damage) is remembered as failed at that head
@@ -20,7 +18,6 @@ INVARIANTS
 from __future__ import annotations
 
 import threading
-import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -36,18 +33,17 @@ from core.record.record import TrajectoryRecord
 from core.record.reduce import Fold
 from core.rules.grades import grade
 from core.rules.prices import Table
+from runtime.pace import Pace
 from runtime.pricing import derived, packed, table_at
 from runtime.time_travel import SegmentLost, TimeTravel, of_store
 from store.ports import BlobStore, Head, Notices, Projections, RecoveryStore
 
 #: Notices are gathered this long before their trajectories are projected.
 GATHER_SECONDS = 0.25
-GATHER_PASSES = 10
-#: However long a pass took: summaries are at most this and one pass behind.
-GATHER_SECONDS_MAX = 2.0
-#: Folded between two pauses while the store is busy: some 200 microseconds.
+#: Of one core, while appends are coming.
+SHARE = 0.12
+#: Folded between two pauses: some 500 microseconds.
 SLICE_EVENTS = 32
-PAUSE_SECONDS = 0.001
 #: Folds kept for the next notice of their trajectory; each holds one bounded record.
 FOLDS_KEPT_MAX = 64
 _HEADS_PAGE = 500
@@ -87,7 +83,10 @@ class Projector:
         self._live: OrderedDict[tuple[str, str], _Live] = OrderedDict()
         #: Held while a trajectory is projected: one fold of it at a time.
         self._work = threading.Lock()
+        self._urgent = 0
+        """Callers that wait for one trajectory: the follower does not rest while it holds them up."""
         self._stop = threading.Event()
+        self._pace = Pace(SHARE, self._stop)
         self._notices: Notices | None = None
         self._thread: threading.Thread | None = None
         self.failed: dict[tuple[str, str], tuple[int, str]] = {}
@@ -119,7 +118,11 @@ class Projector:
         had to be. Errors of a single named trajectory are raised, others are kept in `failed`."""
         if trajectory_id is not None:
             assert tenant is not None, "a trajectory belongs to a tenant"
-            return int(self._project(tenant, trajectory_id, gently=False))
+            self._urgent += 1
+            try:
+                return int(self._project(tenant, trajectory_id, gently=False))
+            finally:
+                self._urgent -= 1
         tenants = self._tenants if tenant is None else (tenant,)
         for one in tenants:
             self._price_again(one)
@@ -129,16 +132,15 @@ class Projector:
 
     def _run(self) -> None:
         assert self._notices is not None
+        self._pace.begin()
         try:
             for tenant in self._tenants:
                 self._price_again(tenant)
                 self._catch_up_all(tenant, gently=True)
-            gather_seconds = GATHER_SECONDS
             while not self._stop.is_set():
                 moved = self._notices.wait(60.0)
-                if moved and not self._stop.wait(gather_seconds):
+                if moved and not self._stop.wait(GATHER_SECONDS):
                     moved += self._notices.wait(0.0)
-                begun = time.monotonic()
                 for tenant, trajectory_id in dict.fromkeys(name[:2] for name in moved):
                     if self._stop.is_set():
                         return
@@ -146,7 +148,7 @@ class Projector:
                         self._price_again(tenant)
                     else:
                         self._attempt(tenant, trajectory_id, gently=True)
-                gather_seconds = _gather_seconds(time.monotonic() - begun)
+                        self._rest()
         except StoreStopped:
             return
 
@@ -162,6 +164,8 @@ class Projector:
                     break
                 if self._behind(head, acted.get(head.trajectory_id, 0)):
                     done += self._attempt(tenant, head.trajectory_id, gently=gently)
+                    if gently:
+                        self._rest()
                     if progress is not None:
                         progress(head.trajectory_id, head.sequence_number)
             after = heads[-1].trajectory_id
@@ -196,7 +200,7 @@ class Projector:
             again = self._projections.priced_otherwise(tenant, table.digest, limit=1)
             if again and again[0]["trajectory_id"] == rows[0]["trajectory_id"]:
                 return  # The cache takes no writes now; the next start finds these again.
-            self._stop.wait(PAUSE_SECONDS)
+            self._stop.wait(0.001)
 
     def _attempt(self, tenant: str, trajectory_id: str, *, gently: bool) -> bool:
         try:
@@ -273,13 +277,12 @@ class Projector:
             else:
                 upto = min(target, live.fold.boundary + SNAPSHOT_EVENTS * 64)
             self._travel.advance(live.fold, live.segments, tenant, trajectory_id, upto)
-            if gently and upto < target:
-                self._stop.wait(PAUSE_SECONDS)
+            if gently and upto < target and not self._urgent:
+                self._rest()
 
-
-def _gather_seconds(pass_seconds: float) -> float:
-    """How long to gather after a pass that took so long."""
-    return min(max(GATHER_SECONDS, GATHER_PASSES * pass_seconds), GATHER_SECONDS_MAX)
+    def _rest(self) -> None:
+        assert self._notices is not None
+        self._pace.rest(self._notices.moved_at)
 
 
 def summary_of(record: TrajectoryRecord, head: Head, about: acts.Standing, table: Table) -> Summary:

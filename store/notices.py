@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Iterable
 
 from store.state import Name
@@ -15,6 +16,8 @@ class Subscription:
         self._hub = hub
         self._desk = desk
         """Told of acts about no trajectory too, under an empty id."""
+        self.moved_at = float("-inf")
+        """Monotonic seconds of the newest notice."""
         #: Protects the two fields below, and wakes `wait`.
         self._changed = threading.Condition()
         self._heads: dict[Name, int] = {}
@@ -26,6 +29,7 @@ class Subscription:
             heads = [one for one in heads if one[0][1]]
             if not heads:
                 return
+        self.moved_at = time.monotonic()
         with self._changed:
             self._heads.update(heads)
             self._changed.notify_all()

@@ -423,6 +423,11 @@ class Notices(Protocol):
     trajectory id and the number of the newest act tell of a view or a price.
     """
 
+    @property
+    def moved_at(self) -> float:
+        """Monotonic seconds of the newest notice, taken or not; -inf before the first."""
+        ...
+
     def wait(self, timeout_seconds: float) -> list[tuple[str, str, int]]: ...
     def close(self) -> None: ...
 
