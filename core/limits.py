@@ -122,6 +122,8 @@ RIBBON_MARKS_MAX = 240
 
 #: Full-text search. One search takes at most so long; a page waits for it.
 SEARCH_SECONDS_MAX = 2.0
+#: One reading of a list; most take a millisecond.
+LIST_SECONDS_MAX = 5.0
 #: Characters of a query, and terms in it: both stand in a URL.
 QUERY_CHARS_MAX = 1000
 QUERY_TERMS_MAX = 24

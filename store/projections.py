@@ -11,6 +11,7 @@ The layout is a constant and not a migration: a cache has no history to keep.
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,12 +19,13 @@ from typing import Any, cast
 
 import msgspec
 
-from core.errors import InvalidInput, StoreStopped
+from core.errors import InvalidInput, SearchTimeout, StoreStopped
+from core.limits import LIST_SECONDS_MAX
 from core.query import Term
 from store import listing, sqlite_driver
 from store.sqlite_driver import Connection
 
-LAYOUT = "6"
+LAYOUT = "7"
 
 #: Columns of a summary, with their kind. `NULL` is: never recorded.
 SUMMARY: dict[str, str] = {
@@ -99,7 +101,7 @@ _INDEXED = (
     "duration_us",
 )
 #: Few values, and mostly asked for newest first.
-_INDEXED_BY_TIME = ("status", "source", "model")
+_INDEXED_BY_TIME = ("status", "source", "model", "agent")
 _OPERATORS = {"": "=", "ge": ">=", "le": "<=", "gt": ">", "lt": "<", "ne": "IS NOT"}
 _COLUMNS = ("trajectory_id", *SUMMARY, *COMPUTED)
 #: A term that lets through at most so many rows gives them by its own index, and they are sorted.
@@ -141,6 +143,7 @@ _TABLES = (
     "CREATE INDEX tags_by_trajectory ON tags (tenant, trajectory_id)",
 )
 _READERS_KEPT_MAX = 8
+_STEPS_BETWEEN_LOOKS = 20_000
 
 
 class SqliteProjections:
@@ -313,8 +316,11 @@ class SqliteProjections:
                 break
         return [dict(zip(_COLUMNS, row, strict=True)) for row in found]
 
-    def _steering(self, tenant: str, filters: Mapping[str, object], column: str) -> frozenset[Term]:
-        """The terms that may choose the index; the others only look at the rows it gives.
+    def _steering(
+        self, tenant: str, filters: Mapping[str, object], column: str
+    ) -> tuple[bool, frozenset[Term]]:
+        """Whether one term gives few rows, and the terms that may choose the index; the others
+        only look at the rows it gives.
 
         The planner knows no counts, and would sort half a million rows for a page of fifty.
         """
@@ -428,11 +434,22 @@ class SqliteProjections:
                 self._connection = None
 
     def _read(self, query: str, values: Sequence[object]) -> list[Any]:
-        """Rows; none where the cache is not there or was damaged."""
+        """Rows; none where the cache is not there or was damaged. SearchTimeout."""
+        deadline = time.monotonic() + LIST_SECONDS_MAX
         try:
             with self._reader() as connection:
+                connection.set_progress_handler(
+                    lambda: int(time.monotonic() > deadline), _STEPS_BETWEEN_LOOKS
+                )
                 return connection.execute(query, values).fetchall()
         except sqlite_driver.DatabaseError as error:
+            if sqlite_driver.error_name(error) == "SQLITE_INTERRUPT" or (
+                time.monotonic() > deadline and "interrupted" in str(error)
+            ):
+                raise SearchTimeout(
+                    f"this list was given up after {LIST_SECONDS_MAX:.0f} s; narrow it, e.g. by "
+                    "updated:<7d or status:failed, or sort by updated"
+                ) from error
             self._heal(error)
             return []
 

@@ -8,10 +8,11 @@ from typing import Any
 
 import pytest
 
-from core.errors import StoreStopped
+from core.errors import SearchTimeout, StoreStopped
 from core.query import KEYS, parse
 from runtime import listing
 from runtime.listing import Ask, find
+from store import projections
 from store.listing import COLUMNS
 from store.ports import Sought
 from tests.contract.worlds import TENANT, SqliteWorld
@@ -227,3 +228,31 @@ def test_looking_ends_and_goes_on_where_it_ended(
 def test_without_an_index_a_text_is_refused(world: SqliteWorld) -> None:
     with pytest.raises(StoreStopped, match="no full-text index"):
         ask(world, "text:x")
+
+
+def test_a_list_that_takes_too_long_is_given_up(
+    world: SqliteWorld, rows: list[Row], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(projections, "LIST_SECONDS_MAX", -1.0)
+    monkeypatch.setattr(projections, "_STEPS_BETWEEN_LOOKS", 1)
+    with pytest.raises(SearchTimeout, match="narrow it"):
+        ask(world, "error:>0")
+
+
+@pytest.mark.parametrize("text", ["cost:>5.8", "status:failed", "id:tr-03", "parent:tr-00"])
+@pytest.mark.parametrize("few", [0, 2_000])
+def test_whichever_term_chooses_the_index_the_list_is_the_same(
+    world: SqliteWorld, rows: list[Row], text: str, few: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = [row["trajectory_id"] for row in ask(world, "", sort="updated").rows]
+    held = ids(ask(world, text))
+    monkeypatch.setattr(projections, "_FEW_ROWS", few)
+    seen: list[object] = []
+    after = None
+    while True:
+        page = ask(world, f"{text} step:>=0", sort="updated", limit=3, after=after)
+        seen += [row["trajectory_id"] for row in page.rows]
+        after = page.after
+        if after is None:
+            break
+    assert seen == [name for name in whole if name in held]
