@@ -256,3 +256,14 @@ def test_the_day_counts_each_event_in_its_half_hour(tmp_path: Path) -> None:
         assert day.begins[-1] % HALF_HOUR == 0
         write(found, "t9", [RuntimeInput("message", text="x")])
         assert activity(found.parts.runtime).day(found.parts.runtime, WHO).total == 13
+
+
+def test_a_day_with_no_time_to_count_says_what_it_left_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("app.pages.activity.COUNT_SECONDS", -1.0)
+    with world(tmp_path) as found:
+        write(found, "t1", [RuntimeInput("message", text="x")])
+        day = activity(found.parts.runtime).day(found.parts.runtime, WHO)
+        assert (day.total, day.left_out) == (0, 1)
+        assert "1 trajectory that grew is not counted here yet" in found.get("/")
