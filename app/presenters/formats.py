@@ -31,7 +31,42 @@ FORMATS: tuple[Format, ...] = (
         "whether a call without a result was sent; 1.x also has no times",
     ),
     Format(
-        "strandline-bundle",
+        "swe-agent",
+        "SWE-agent .traj, 0.x and 1.x",
+        ("trajectories/<user>/<run>/<instance>/<instance>.traj",),
+        "one JSON document with trajectory, history and info",
+        "any time; tokens of a reply (only of the run); whether a call was sent; before 1.1 the "
+        "input of a model call",
+    ),
+    Format(
+        "claude-code",
+        "Claude Code sessions",
+        (
+            "~/.claude/projects/<project>/<session>.jsonl",
+            "~/.claude/projects/<project>/<session>/subagents/agent-<id>.jsonl",
+        ),
+        "lines of JSON with type, uuid, parentUuid and sessionId; the file grows while it runs",
+        "the system prompt and the tools; permissions that were granted; what commands changed; "
+        "how it ended",
+    ),
+    Format(
+        "claude-code-export",
+        "Claude Code web exports",
+        ("<session>.json",),
+        "one JSON document with the lines of a session under loglines",
+        "the same",
+    ),
+    Format(
+        "codex",
+        "Codex rollouts",
+        ("~/.codex/sessions/YYYY/MM/DD/rollout-<time>-<session>.jsonl",),
+        "lines of JSON with timestamp, type and payload, the first a session_meta; the file grows "
+        "while it runs",
+        "approvals that were asked for; the text of reasoning; the request as it was sent; how it "
+        "ended",
+    ),
+    Format(
+        "strandline",
         "Strandline log export",
         ("<trajectory>.jsonl",),
         'lines of JSON, the first begins with {"strandline":"bundle/1"; it installs with the same '

@@ -1,0 +1,83 @@
+"""What `import` hides, keeps and derives again, with a server and without."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from ingest.redact_own import FILE
+from tests import served
+from tests.cli.here import run
+
+SECRET = "sk-" + "ant-api03-" + "Canary7" * 6
+CANARY = b"Canary7Canary7"
+LINE = (
+    '{"type":"user","sessionId":"11111111-2222-4333-8444-555555555555","uuid":'
+    '"99999999-2222-4333-8444-555555555555","parentUuid":null,"timestamp":'
+    f'"2026-11-20T09:00:00.000Z","message":{{"role":"user","content":"use {SECRET}"}}}}\n'
+)
+
+
+@contextmanager
+def _opened(data: Path, through: bool) -> Iterator[None]:
+    if not through:
+        yield
+        return
+    with served.serving(data):
+        yield
+
+
+def leaks(data: Path) -> list[str]:
+    return [path.name for path in data.rglob("*") if path.is_file() and CANARY in path.read_bytes()]
+
+
+@pytest.fixture
+def session(tmp_path: Path) -> Path:
+    path = tmp_path / "11111111-2222-4333-8444-555555555555.jsonl"
+    path.write_text(LINE)
+    return path
+
+
+@pytest.mark.parametrize("through", [False, True])
+def test_a_secret_is_nowhere_unless_it_is_asked_for(
+    tmp_path: Path, session: Path, through: bool
+) -> None:
+    data = tmp_path / "data"
+    with _opened(data, through):
+        done = run("import", "--data", data, session)
+        assert done.code == 0 and "redacted: 1 secret (anthropic-key 1)" in done.out
+        assert leaks(data) == []
+        done = run("import", "--data", data, session, "--no-redact", "--as", "plain")
+        assert "redacted: nothing was looked for, as you asked" in done.out
+        assert leaks(data) != []
+        done = run("import", "--data", data, "--rederive")
+        assert done.code == 0 and "Nothing is outdated" in done.out
+
+
+@pytest.mark.parametrize("through", [False, True])
+def test_a_wrong_file_of_rules_stops_an_import_with_what_to_mend(
+    tmp_path: Path, session: Path, through: bool
+) -> None:
+    data = tmp_path / "data"
+    data.mkdir(mode=0o700)
+    (data / FILE).write_text('[[rule]]\nname = "a"\npattern = "x+"\n')
+    with _opened(data, through):
+        done = run("import", "--data", data, session)
+        assert done.code == 2
+        assert "rule 1 (a): '+' repeats without a bound" in done.err
+        (data / FILE).write_text('[[rule]]\nname = "a"\npattern = "us[ef]"\n')
+        done = run("import", "--data", data, session)
+        assert done.code == 0 and "a 1" in done.out
+    assert run("doctor", "--data", data).out.count("1 rule of redaction.toml") == 1
+
+
+def test_what_does_not_go_together_is_refused(tmp_path: Path, session: Path) -> None:
+    data = tmp_path / "data"
+    for more in (("--follow", "--no-redact"), ("--rederive",)):
+        done = run("import", "--data", data, session, *more)
+        assert done.code == 2, done.out
+    assert run("import", "--data", data).code == 2
+    assert not data.exists()
