@@ -390,7 +390,7 @@ class Chain:
             ),
             self._place(
                 line,
-                f"reply:{held.lines[0][0].start}",
+                f"reply:{self._offset(held.lines[0][0])}",
                 refs=tuple(self._original(one) for one, _ in held.lines),
                 occurred_at=claude_lines.instant(value.get("timestamp")),
             ),
