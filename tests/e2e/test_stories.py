@@ -61,7 +61,7 @@ def test_scrubbing_by_keyboard_loses_no_step_and_keeps_the_tab(full: str, tab: T
         page.keyboard.press("k")
     _seq(page, 1025)
     page.keyboard.press("]")
-    expect(page).to_have_url(re.compile(r"/@1025\?tab=evidence$"))
+    expect(page).to_have_url(re.compile(r"/@1025\?tab=context$"))
     page.keyboard.press("0")
     _seq(page, 0)
     page.keyboard.press("$")
