@@ -54,7 +54,7 @@ FORMATS: tuple[Format, ...] = (
         "Claude Code web exports",
         ("<session>.json",),
         "one JSON document with the lines of a session under loglines",
-        "the same",
+        "what sessions cannot say",
     ),
     Format(
         "codex",

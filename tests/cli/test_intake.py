@@ -17,7 +17,7 @@ CANARY = b"Canary7Canary7"
 LINE = (
     '{"type":"user","sessionId":"11111111-2222-4333-8444-555555555555","uuid":'
     '"99999999-2222-4333-8444-555555555555","parentUuid":null,"timestamp":'
-    f'"2026-11-20T09:00:00.000Z","message":{{"role":"user","content":"use {SECRET}"}}}}\n'
+    f'"2026-11-20T09:00:00.000Z","message":{{"role":"user","content":"use {SECRET} EMP-123456"}}}}\n'
 )
 
 
@@ -68,7 +68,7 @@ def test_a_wrong_file_of_rules_stops_an_import_with_what_to_mend(
         done = run("import", "--data", data, session)
         assert done.code == 2
         assert "rule 1 (a): '+' repeats without a bound" in done.err
-        (data / FILE).write_text('[[rule]]\nname = "a"\npattern = "us[ef]"\n')
+        (data / FILE).write_text('[[rule]]\nname = "a"\npattern = "EMP-[0-9]{6}"\n')
         done = run("import", "--data", data, session)
         assert done.code == 0 and "a 1" in done.out
     assert run("doctor", "--data", data).out.count("1 rule of redaction.toml") == 1
