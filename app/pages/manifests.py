@@ -133,7 +133,7 @@ class Manifest:
     runtime: Runtime
     who: Principal
     built: Built
-    hops_left: int = HOPS_MAX
+    hops_left: int = field(default_factory=lambda: HOPS_MAX)
     found: dict[int, Entry] = field(default_factory=dict)
     """By number, from 1."""
     visited: list[Built] = field(default_factory=list)

@@ -147,7 +147,7 @@ def _panel(reads: Reads, built: Built, *, own: bool) -> ContextPanel:
     payload = built.payload
     manifest = Manifest(runtime, who, built)
     invocation = built.event.invocation_id or built.event.event_id
-    related = _related(reads, invocation)
+    related = _related(reads, invocation, built.sequence_number)
     reply, reply_text = _reply(reads, related)
     previous = manifests.newest(runtime, who, place.trajectory_id, built.sequence_number)
     compared = _compare(reads, manifest, previous) if previous is not None else None
@@ -385,8 +385,12 @@ def _checked(manifest: Manifest) -> str:
     return "its manifest digest is NOT that of these messages"
 
 
-def _related(reads: Reads, invocation: str) -> list[Event]:
-    return reads.runtime.invocation_events(reads.who, reads.place.trajectory_id, invocation)
+def _related(reads: Reads, invocation: str, built: int) -> list[Event]:
+    """What follows the input under its call, up to where the call is given another one."""
+    found = reads.runtime.invocation_events(reads.who, reads.place.trajectory_id, invocation)
+    after = [event for event in found if event.sequence_number > built]
+    until = next((at for at, event in enumerate(after) if event.type == "ContextBuilt"), len(after))
+    return after[:until]
 
 
 def _reply(reads: Reads, events: Sequence[Event]) -> tuple[Reply, str]:

@@ -21,6 +21,8 @@ from core.rules.grades import grade
 #: Operations on one page; each is read with its events.
 PAGE = 30
 ATTEMPTS_SHOWN = 8
+#: Events that name an operation and change its row; a charge or a grant does not.
+_MOVING = frozenset({"ToolIntent", "ToolResult", "Authorized"})
 TOOLS_OFFERED = 24
 #: States one may ask for: (name in the URL, how it is called).
 STATES: tuple[tuple[str, str], ...] = (
@@ -105,11 +107,10 @@ class _Events:
             )
         return found
 
-    def newest(self, operation: Operation) -> bool:
-        """Whether no event of the operation is newer than an archived row of it."""
-        told = ("ToolIntent", "ToolResult")
-        return not any(
-            event.type in told and event.sequence_number > operation.last_sequence
+    def touched(self, operation: Operation) -> bool:
+        """Whether an event that moves the operation is newer than an archived row of it."""
+        return any(
+            event.type in _MOVING and event.sequence_number > operation.last_sequence
             for event in self.of(operation.operation_id)
         )
 
@@ -125,9 +126,7 @@ def load(reads: Reads) -> OperationsPanel:
     segments = travel.segments(reads.who.tenant)
 
     def current(operation: Operation) -> bool:
-        if not events.newest(operation):
-            return False
-        if operation.closed:
+        if operation.closed and not events.touched(operation):
             return True
         # One that was open when it was archived may lie in a newer segment without a new event.
         newest = segments.find(record.archive.segments, OPERATION, operation.operation_id)
