@@ -143,9 +143,9 @@ def test_ten_thousand_appends_at_once_are_each_answered_and_none_is_lost(server:
     wanted = APPENDS + 500
     need("descriptors", hard in (-1, *range(wanted, hard + 1)), f"fewer than {wanted} open files")
     resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, wanted), hard))
+    peak = _Peak(server.process.pid)
     try:
         before = head_of(server)
-        peak = _Peak(server.process.pid)
         waiting, rounds, stored = list(range(APPENDS)), 0, 0
         while waiting:
             rounds += 1
@@ -158,6 +158,8 @@ def test_ten_thousand_appends_at_once_are_each_answered_and_none_is_lost(server:
                     assert b'"outcome":"refused"' in answer, answer[-300:]
                 elif status == 201:
                     stored += 1
+                elif status == 408:
+                    pass  # Two slow cores took longer than a head may wait; it was not read.
                 else:
                     # Closed before it was read: nothing was said, so nothing may be concluded.
                     assert status == 0 and b"Reset" in answer, (status, answer[:300])
@@ -175,6 +177,7 @@ def test_ten_thousand_appends_at_once_are_each_answered_and_none_is_lost(server:
         queued = float(facts.split("\nstrandline_store_queue_members ")[1].split()[0])
         assert queued <= QUEUE_MEMBERS_MAX
     finally:
+        peak.stop()
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
