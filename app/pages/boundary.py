@@ -8,7 +8,6 @@ INVARIANTS
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
@@ -24,7 +23,7 @@ from app.pages.tabs.evidence import Verified
 from app.pages.tabs.reads import Reads
 from app.presenters import log_list, timeline
 from app.presenters.acted import Banner, banners
-from app.presenters.format import count, duration, money, plural
+from app.presenters.format import count, duration, grouped, money, plural
 from app.presenters.lanes import LaneCount
 from app.presenters.log_list import LogList
 from app.presenters.standing import (
@@ -261,17 +260,9 @@ def _grades(reads: Reads) -> dict[str, Graded]:
     for operation in record.operations.open.values():
         told = grade(operation, record, standing=head.standing, at_head=at_head, now=now)
         found[operation.operation_id] = Graded(
-            told.word, told.basis or "", _BARE.sub(_grouped, told.reason), operation.unsettled
+            told.word, told.basis or "", grouped(told.reason), operation.unsettled
         )
     return found
-
-
-#: A number in a reason, written as the page writes its numbers.
-_BARE = re.compile(r"(?<![\w.,-])\d{4,15}(?![\w-])")
-
-
-def _grouped(found: re.Match[str]) -> str:
-    return count(int(found.group()))
 
 
 def _marks(grades: Mapping[str, Graded]) -> tuple[tuple[str, int], ...]:

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from app import links
-from app.presenters.format import HOUR, ago, count, plural
+from app.presenters.format import HOUR, ago, count, grouped, plural
 from app.presenters.terminal import one_line
 from core.record.record import TrajectoryRecord
 from core.rules.grades import grade
@@ -78,7 +78,7 @@ def of_record(record: TrajectoryRecord, head: Head, title: str, now: int) -> lis
             found.append(
                 Waiting(
                     "", "waiting", "in_doubt", "in doubt", operation.operation_id,
-                    one_line(operation.tool, 40), title, told.reason,
+                    one_line(operation.tool, 40), title, grouped(told.reason),
                     links.boundary(here, operation.first_sequence), "Open",
                     None, operation.first_sequence,
                 )

@@ -6,6 +6,7 @@ with its reason (app.presenters.marks).
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 from core.instants import format_utc, to_datetime
@@ -22,6 +23,15 @@ ID_CHARS = 18
 def count(value: int) -> str:
     """An integer with thousands separators."""
     return f"{value:,}"
+
+
+#: A number in a sentence that stands for a count or a place in the log; not a part of a name.
+_BARE = re.compile(r"(?<![\w.,-])\d{4,15}(?![\w-])")
+
+
+def grouped(text: str) -> str:
+    """A sentence with its bare numbers written as pages write numbers."""
+    return _BARE.sub(lambda found: count(int(found.group())), text)
 
 
 def plural(value: int, one: str, many: str | None = None) -> str:
