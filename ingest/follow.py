@@ -124,6 +124,10 @@ class Followed:
     """Digest of its first bytes, and of how many."""
     file: OpenedFile | None = None
     trajectories: tuple[str, ...] = ()
+    grew: float = 0.0
+    """When something of it was taken last; 0.0: not by this follower."""
+    grew_as: str = ""
+    """`imported` or `appended`, that time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -410,7 +414,8 @@ class Follower:
             one.retry_wait = min(max(RETRY_SECONDS, 2 * one.retry_wait), RETRY_SECONDS_MAX)
             one.retry = now + one.retry_wait
         if outcome in ("imported", "appended"):
-            self._grew = now
+            self._grew = one.grew = now
+            one.grew_as = outcome
         return told and not quiet
 
     def _keep_few_open(self, newest: Followed) -> None:
@@ -431,8 +436,8 @@ class Follower:
             every, looked, failure = self._every, self._looked, self._failure
             absent = tuple(self._absent.items())
         problems = [one for one in known if one.why]
-        newest = [one for one in known if one.outcome in ("imported", "appended", "unchanged")]
-        newest.sort(key=lambda one: one.taken, reverse=True)
+        newest = [one for one in known if one.grew]
+        newest.sort(key=lambda one: one.grew, reverse=True)
         problems.sort(key=lambda one: one.taken, reverse=True)
         return Status(
             paths=self._paths,
@@ -443,7 +448,7 @@ class Follower:
             every_seconds=every,
             problems=(*absent, *((one.name, one.why) for one in problems[:few])),
             newest=tuple(
-                (one.name, one.outcome, now - one.taken, one.trajectories) for one in newest[:few]
+                (one.name, one.grew_as, now - one.grew, one.trajectories) for one in newest[:few]
             ),
             failure=failure,
         )

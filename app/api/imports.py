@@ -10,7 +10,7 @@ from pathlib import Path as FilePath
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Path, Query, Request, Response
-from pydantic import BaseModel, JsonValue
+from pydantic import BaseModel, JsonValue, StringConstraints
 from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import UploadFile
 
@@ -36,6 +36,7 @@ JOBS_LISTED = 50
 REDERIVED_MAX = 50
 #: Small files beside one log.
 BESIDE_MAX = 4
+BESIDE_CHARS_MAX = 2 * COMPANION_BYTES_MAX
 
 
 class ImportFileAnswer(answers.Answer):
@@ -95,7 +96,7 @@ def _grown(
         bool, Query(description="with `following`: last lines that may be added to wait")
     ] = True,
     beside: Annotated[
-        list[str] | None,
+        list[Annotated[str, StringConstraints(max_length=BESIDE_CHARS_MAX)]] | None,
         Query(
             max_length=BESIDE_MAX,
             description="small files beside a log, `<end of the name>:<base64url>`",

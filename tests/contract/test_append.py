@@ -29,7 +29,7 @@ from core.events.prepare import STATES, Prepared, prepare
 from core.events.task import TaskStarted
 from core.events.tool import ToolIntent, ToolResult
 from core.limits import GROUP_BYTES_MAX, QUEUE_MEMBERS_MAX
-from store.ports import CreateCommand
+from store.ports import AppendCommand, CreateCommand, ImportSource
 from store.verify import chain_after
 from tests.contract.worlds import (
     SECONDS,
@@ -784,3 +784,70 @@ def test_the_queue_wait_and_the_storage_time_are_told_apart(world: SqliteWorld) 
     stats = world.store.stats()
     assert sum(count for _, count in stats.queue_wait_us) == stats.members
     assert sum(count for _, count in stats.storage_time_us) == stats.groups
+
+
+# --- what is known of an import's source -----------------------------------------------------
+
+
+def _source(length: int, trajectory_id: str = "t") -> ImportSource:
+    return ImportSource(
+        source_id="s",
+        importer="log",
+        version=1,
+        trajectory_id=trajectory_id,
+        name="a.jsonl",
+        reading_digest=f"sha256:{length:064x}",
+        reading_length=length,
+        segments=(),
+    )
+
+
+def test_an_import_decided_on_another_reading_of_its_source_looks_again(world: SqliteWorld) -> None:
+    """R38: also where the trajectory's own head did not move, and within one group."""
+    world.imports(note("a"), source=_source(10), source_length=0, creates="imported").result(
+        SECONDS
+    )
+    late = world.imports(note("b"), source=_source(12), source_length=0)
+    assert isinstance(world.refused(late), HeadMoved)
+    with world.one_group():
+        sub = world.imports(
+            note("c", trajectory_id="sub"),
+            trajectory_id="sub",
+            source=_source(15),
+            source_length=10,
+            creates="imported",
+        )
+        late = world.imports(note("b"), expected_head=1, source=_source(20), source_length=10)
+    assert sub.result(SECONDS).head == 1
+    assert isinstance(world.refused(late), HeadMoved)
+    assert world.store.import_source(TENANT, "s") == _source(15)
+    assert world.imports(note("b"), source=_source(20), source_length=15).result(SECONDS).head == 2
+    assert world.store.import_source(TENANT, "s") == _source(20)
+
+
+def test_an_import_that_was_cut_otherwise_by_another_looks_again_before_it_is_a_conflict(
+    world: SqliteWorld,
+) -> None:
+    world.imports(note("a", "one"), expected_head=0, creates="imported").result(SECONDS)
+    late = world.imports(note("a", "two"), expected_head=0)
+    assert isinstance(world.refused(late), HeadMoved)
+    assert world.store.ledger(TENANT) == []
+    again = world.imports(note("a", "two"), expected_head=1)
+    assert isinstance(world.refused(again), IntegrityConflict)
+
+
+def test_only_an_import_states_its_source(world: SqliteWorld) -> None:
+    world.owned()
+    command = AppendCommand(
+        tenant=TENANT,
+        trajectory_id="t",
+        issuer="worker",
+        door="append",
+        request_id="r",
+        events=(note("x"),),
+        owner_epoch=1,
+        worker="w1",
+        source=_source(1),
+    )
+    with pytest.raises(InvalidInput, match="only an import"):
+        world.store.append(command).result(SECONDS)

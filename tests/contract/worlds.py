@@ -209,6 +209,7 @@ class SqliteWorld:
         trajectory_id: str = "t",
         expected_head: int | None = None,
         source: ImportSource | None = None,
+        source_length: int | None = None,
         creates: Standing | None = None,
     ) -> Future[Ack]:
         command = AppendCommand(
@@ -220,6 +221,7 @@ class SqliteWorld:
             events=events,
             expected_head=expected_head,
             source=source,
+            source_length=source_length,
             creates=creates,
         )
         return cast(Future[Ack], self.store.append(command))

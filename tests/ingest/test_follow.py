@@ -17,7 +17,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from ingest.files import OpenedFile
+from app import following
+from app.backend import Served
+from app.remote import Piece, Remote
+from ingest.files import OpenedFile, walk
 from ingest.follow import BUSY_SECONDS, IDLE_SECONDS, QUIET_SECONDS, Follower, How
 from ingest.logs import Runs
 from ingest.pipeline import Following, import_opened
@@ -489,6 +492,69 @@ def test_a_follower_goes_on_when_the_server_comes_and_goes(opened: Opened, tmp_p
         add(path, 12, 10)
         until(lambda: events(data) == 23, child)
     assert facts_of(data) == whole(opened, path)
+
+
+class Counting(Remote):
+    """A server that counts what it is sent."""
+
+    def __init__(self, url: str, token: str | None) -> None:
+        super().__init__(url, token)
+        self.pieces: list[tuple[int, int]] = []
+
+    def import_piece(self, name: str, path: str, piece: Piece) -> dict[str, Any]:
+        self.pieces.append((piece.offset, len(piece.data)))
+        return super().import_piece(name, path, piece)
+
+
+def test_what_a_server_has_is_not_sent_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A large file goes in pieces, what grew alone, and all of it where the server knows less."""
+    monkeypatch.setattr(following, "PIECE_BYTES", 100)
+    path, data = tmp_path / "a.say.jsonl", tmp_path / "theirs"
+    path.write_bytes(b"".join(b'{"say":"%d"}\n' % number for number in range(40)))
+    with running("serve", "--port", "0", data=data) as child:
+        until(lambda: "url" in _described(data), child)
+        described = _described(data)
+        remote = Counting(described["url"], described["token"])
+        memory = following.Memory()
+
+        def follow(memory: following.Memory, source: str | None) -> dict[str, Any]:
+            (found,) = walk(path)
+            assert isinstance(found, OpenedFile)
+            with found.file:
+                return Served(remote).follow(found, How(source, False, False), memory)
+
+        first = follow(memory, None)
+        assert (first["outcome"], first["known_bytes"]) == ("imported", path.stat().st_size)
+        assert first["trajectories"][0]["appended"] == 41
+        assert len(remote.pieces) > 4
+        remote.pieces.clear()
+        size = path.stat().st_size
+        add(path, 40, 2)
+        grown = follow(memory, first["source"])
+        assert (grown["outcome"], grown["trajectories"][0]["appended"]) == ("appended", 2)
+        assert remote.pieces == [(size, path.stat().st_size - size)]
+        changed = path.read_bytes().replace(b'"7"', b'"8"')
+        path.write_bytes(changed)
+        assert follow(memory, first["source"])["outcome"] == "conflict"
+        path.write_bytes(changed.replace(b'"8"', b'"7"', 1))
+        until(lambda: events(data) == 43)
+        # The server has nothing of that name, though this process believes so: it is sent whole.
+        remote.pieces.clear()
+        with path.open("rb") as file:
+            memory.sent((remote.url, os.path.realpath(path))).grew(file, size)
+        assert follow(memory, "another name")["outcome"] == "imported"
+        assert [offset for offset, _ in remote.pieces][:2] == [size, 0]
+        remote.close()
+
+
+def _described(data: Path) -> dict[str, Any]:
+    try:
+        found: dict[str, Any] = json.loads((data / "strandline.lock").read_text())
+    except (OSError, ValueError):
+        return {}
+    return found if found.get("url") else {}
 
 
 def test_a_watched_folder_is_taken_in_by_the_server(tmp_path: Path) -> None:

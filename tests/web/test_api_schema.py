@@ -51,6 +51,7 @@ def _bounded(schema: dict[str, Any]) -> bool:
         or "const" in kind
         or (kind.get("type") == "integer" and "minimum" in kind and "maximum" in kind)
         or (kind.get("type") == "string" and ("pattern" in kind or "maxLength" in kind))
+        or (kind.get("type") == "array" and "maxItems" in kind and _bounded(kind["items"]))
         for kind in kinds
     )
 
