@@ -340,6 +340,8 @@ function setUp() {
 }
 
 doc.addEventListener("keydown", onKey);
+// What was looked for is found by keys next: they must not go into the field.
+doc.addEventListener("submit", (event) => { if (event.target.closest(".find")) one("#find").blur(); });
 doc.addEventListener("pointerdown", brushStart);
 doc.addEventListener("pointermove", brushMove);
 doc.addEventListener("pointerup", brushEnd);
