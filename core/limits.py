@@ -139,6 +139,9 @@ EXPORT_ROWS_MAX = 1_000_000
 EXPORT_LOGS_MAX = 10_000
 #: Events of two logs that are compared to say how far they are the same.
 COMPARE_EVENTS_MAX = 5_000
+#: Counting goes on beyond the first few hundred only so long, by the API and on a page.
+LIST_COUNT_SECONDS_MAX = 0.003
+PAGE_COUNT_SECONDS_MAX = 0.05
 #: Trajectories whose rows one list looks through for a text that very many hold.
 LIST_LOOK_MAX = 20_000
 #: Characters of one event that are indexed; what was left out is counted and said.

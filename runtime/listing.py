@@ -21,7 +21,9 @@ from typing import cast
 from core.errors import InvalidInput, StoreStopped
 from core.limits import (
     LIST_COUNT_MAX,
+    LIST_COUNT_SECONDS_MAX,
     LIST_LOOK_MAX,
+    PAGE_COUNT_SECONDS_MAX,
     PAGE_ROWS_MAX,
     SEARCH_SECONDS_MAX,
     SEARCH_TRAJECTORIES_MAX,
@@ -115,7 +117,7 @@ class Ask:
     count_most: int | None = LIST_COUNT_MAX
     """Counting ends there; None: never. 0: nothing is counted."""
     explain: bool = False
-    """Count what is left out."""
+    """Count what is left out, and count longer."""
 
 
 def find(projections: Projections, index: TextIndex | None, tenant: str, ask: Ask) -> ListPage:
@@ -217,13 +219,7 @@ class _Search:
         """How many there are, and whether all were counted."""
         if self.many or ask.count_most == 0:
             return len(rows), False
-        most = ask.count_most
-        number = self.projections.count_summaries(
-            self.tenant, self.filters, most=None if most is None else most + 1
-        )
-        if most is not None and number > most:
-            return most, False
-        return number, True
+        return _count(self.projections, self.tenant, self.filters, ask)
 
     def _held(self, rows: Sequence[Row]) -> Sequence[Row]:
         """Those rows that the index's terms let through."""
@@ -240,25 +236,30 @@ class _Search:
         return row[self.column], str(row["trajectory_id"])
 
 
+def _count(
+    projections: Projections, tenant: str, filters: Mapping[str, object], ask: Ask
+) -> tuple[int, bool]:
+    if ask.count_most is None:
+        return projections.count_summaries(tenant, filters), True
+    seconds = PAGE_COUNT_SECONDS_MAX if ask.explain else LIST_COUNT_SECONDS_MAX
+    return projections.count_some(tenant, filters, most=ask.count_most, seconds=seconds)
+
+
 def _left_out(
     projections: Projections, tenant: str, ask: Ask, filters: Mapping[str, object]
 ) -> tuple[LeftOut, ...]:
     found = []
     terms = cast(tuple[Term, ...], filters.get("terms", ()))
-    most = ask.count_most
     for term in terms:
         key = KEYS.get(term.key)
         if key is None or not key.optional or term.test in ("none", "any"):
             continue
         never = Term(term.key, "none", (), False, term.start, term.end, "was never recorded")
         others = {**filters, "terms": tuple(never if one is term else one for one in terms)}
-        number = projections.count_summaries(
-            tenant, others, most=None if most is None else most + 1
-        )
+        number, exact = _count(projections, tenant, others, ask)
         if number:
-            exact = most is None or number <= most
             instead = ask.query.replaced(term, f"{term.key}:none")
-            found.append(LeftOut(term.key, number if exact else most or 0, exact, instead))
+            found.append(LeftOut(term.key, number, exact, instead))
     return tuple(found)
 
 

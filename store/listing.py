@@ -18,6 +18,7 @@ COLUMNS: Mapping[str, str] = {
     "standing": "standing",
     "source": "source",
     "agent": "agent",
+    "model": "model",
     "id": "trajectory_id",
     "title": "title",
     "parent": "parent_id",
@@ -42,15 +43,20 @@ _LAST = "\U0010ffff"
 Condition = tuple[str, list[object]]
 
 
-def condition(tenant: str, term: Term, *, steers: bool = True) -> Condition:
+def condition(
+    tenant: str, term: Term, *, steers: bool = True, several_models: bool = True
+) -> Condition:
     """The condition of one term; InvalidInput for a key that summaries do not hold.
 
     One that does not steer is only looked at in rows that another index gives: `+` hides its
-    column from the planner.
+    column from the planner. Where no row has several models, a model is a column like others.
     """
     if term.key == "withdrawn":
         return _HIDDEN[str(term.values[0])], []
-    found, values = _plain(tenant, term, "" if steers else "+")
+    sign = "" if steers else "+"
+    found, values = (
+        _model(term) if term.key == "model" and several_models else _plain(tenant, term, sign)
+    )
     if not term.negated:
         return found, values
     return f"NOT ({found})", values
@@ -75,8 +81,6 @@ def _plain(tenant: str, term: Term, sign: str) -> Condition:
             f"AND tag IN ({marks}))",
             [tenant, *term.values],
         )
-    if term.key == "model":
-        return _model(term)
     column = COLUMNS.get(term.key)
     if column is None:
         raise InvalidInput(f"a list of summaries has no {term.key}", field="q")

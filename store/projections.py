@@ -25,7 +25,7 @@ from core.query import Term
 from store import listing, sqlite_driver
 from store.sqlite_driver import Connection
 
-LAYOUT = "7"
+LAYOUT = "8"
 
 #: Columns of a summary, with their kind. `NULL` is: never recorded.
 SUMMARY: dict[str, str] = {
@@ -100,7 +100,7 @@ _INDEXED = (
     "output_tokens",
     "duration_us",
 )
-#: Few values, and mostly asked for newest first.
+#: Few values, and mostly asked for newest first; `hidden` so that a count reads no row.
 _INDEXED_BY_TIME = ("status", "source", "model", "agent")
 _OPERATORS = {"": "=", "ge": ">=", "le": "<=", "gt": ">", "lt": "<", "ne": "IS NOT"}
 _COLUMNS = ("trajectory_id", *SUMMARY, *COMPUTED)
@@ -128,7 +128,8 @@ _TABLES = (
         for name in _INDEXED
     ),
     *(
-        f"CREATE INDEX summaries_by_{name} ON summaries (tenant, {name}, updated_at, trajectory_id)"
+        f"CREATE INDEX summaries_by_{name} ON summaries "
+        f"(tenant, {name}, updated_at, trajectory_id, hidden)"
         for name in _INDEXED_BY_TIME
     ),
     *(
@@ -138,12 +139,14 @@ _TABLES = (
     ),
     "CREATE INDEX summaries_by_hidden ON summaries (tenant, hidden)",
     "CREATE INDEX summaries_by_priced ON summaries (tenant, priced_by, trajectory_id)",
+    "CREATE INDEX summaries_by_models ON summaries (tenant) WHERE models IS NOT NULL",
     "CREATE TABLE tags (tenant TEXT NOT NULL, tag TEXT NOT NULL, trajectory_id TEXT NOT NULL, "
     "PRIMARY KEY (tenant, tag, trajectory_id)) STRICT, WITHOUT ROWID",
     "CREATE INDEX tags_by_trajectory ON tags (tenant, trajectory_id)",
 )
 _READERS_KEPT_MAX = 8
 _STEPS_BETWEEN_LOOKS = 20_000
+_COUNTED_AT_ONCE = 256
 
 
 class SqliteProjections:
@@ -305,7 +308,7 @@ class SqliteProjections:
         by = f"{name} {order}, " if column != "trajectory_id" else ""
         found: list[Any] = []
         for condition, more in _beyond(name, after, descending):
-            where, values = _conditions(tenant, filters, steering)
+            where, values = self._conditions(tenant, filters, steering)
             found += self._read(
                 f"SELECT {', '.join(_COLUMNS)} FROM summaries "
                 f"WHERE {' AND '.join((*where, condition))} "
@@ -325,11 +328,14 @@ class SqliteProjections:
         The planner knows no counts, and would sort half a million rows for a page of fifty.
         """
         terms = cast(Sequence[Term], filters.get("terms", ()))
+        several = self._several_models(tenant, terms)
         fewest: tuple[int, Term] | None = None
         for term in terms:
             if not listing.may_steer(term) or listing.COLUMNS[term.key] not in _STEERABLE:
                 continue
-            condition, values = listing.condition(tenant, term)
+            if term.key == "model" and several:
+                continue
+            condition, values = listing.condition(tenant, term, several_models=False)
             found = self._read(
                 "SELECT count(*) FROM (SELECT 1 FROM summaries WHERE tenant = ? AND "
                 f"{condition} LIMIT ?)",
@@ -407,11 +413,44 @@ class SqliteProjections:
     def count_summaries(
         self, tenant: str, filters: Mapping[str, object], *, most: int | None = None
     ) -> int:
-        where, values = _conditions(tenant, filters or {"hidden": 0})
+        where, values = self._conditions(tenant, filters or {"hidden": 0}, None)
         query = f"SELECT 1 FROM summaries WHERE {' AND '.join(where)} LIMIT ?"
         values.append(-1 if most is None else most)
         found = self._read(f"SELECT count(*) FROM ({query})", tuple(values))
         return int(found[0][0]) if found else 0
+
+    def count_some(
+        self, tenant: str, filters: Mapping[str, object], *, most: int, seconds: float
+    ) -> tuple[int, bool]:
+        where, values = self._conditions(tenant, filters or {"hidden": 0}, None)
+        query = f"SELECT 1 FROM summaries WHERE {' AND '.join(where)} LIMIT ?"
+        number = 0
+        deadline = time.monotonic() + seconds
+        with self._reading() as connection:
+            rows = connection.execute(query, (*values, most + 1))
+            while some := rows.fetchmany(_COUNTED_AT_ONCE):
+                number += len(some)
+                if number > most:
+                    return most, False
+                if len(some) == _COUNTED_AT_ONCE and time.monotonic() > deadline:
+                    return number, False
+        return number, True
+
+    def _conditions(
+        self, tenant: str, filters: Mapping[str, object], steering: frozenset[Term] | None
+    ) -> tuple[list[str], list[object]]:
+        terms = cast(Sequence[Term], filters.get("terms", ()))
+        several = self._several_models(tenant, terms)
+        return _conditions(tenant, filters, steering, several_models=several)
+
+    def _several_models(self, tenant: str, terms: Sequence[Term]) -> bool:
+        """Whether a term asks for a model and some row has several."""
+        return any(term.key == "model" for term in terms) and bool(
+            self._read(
+                "SELECT 1 FROM summaries WHERE tenant = ? AND models IS NOT NULL LIMIT 1",
+                (tenant,),
+            )
+        )
 
     # --- the file --------------------------------------------------------------------------------
 
@@ -435,13 +474,22 @@ class SqliteProjections:
 
     def _read(self, query: str, values: Sequence[object]) -> list[Any]:
         """Rows; none where the cache is not there or was damaged. SearchTimeout."""
+        found: list[Any] = []
+        with self._reading() as connection:
+            found = connection.execute(query, values).fetchall()
+        return found
+
+    @contextmanager
+    def _reading(self) -> Iterator[Connection]:
+        """A reader that gives up after LIST_SECONDS_MAX; what it reads in a cache that is not
+        there or was damaged ends quietly where it is."""
         deadline = time.monotonic() + LIST_SECONDS_MAX
         try:
             with self._reader() as connection:
                 connection.set_progress_handler(
                     lambda: int(time.monotonic() > deadline), _STEPS_BETWEEN_LOOKS
                 )
-                return connection.execute(query, values).fetchall()
+                yield connection
         except sqlite_driver.DatabaseError as error:
             if sqlite_driver.error_name(error) == "SQLITE_INTERRUPT" or (
                 time.monotonic() > deadline and "interrupted" in str(error)
@@ -451,7 +499,6 @@ class SqliteProjections:
                     "updated:<7d or status:failed, or sort by updated"
                 ) from error
             self._heal(error)
-            return []
 
     def _change(self, query: str, values: list[Any], *more: tuple[str, list[Any]]) -> None:
         """Write rows, with `more` in the same transaction if the first changed one; lost again
@@ -532,6 +579,7 @@ class SqliteProjections:
         connection.execute("PRAGMA busy_timeout=2000")
         connection.execute("PRAGMA synchronous=OFF" if mode != "ro" else "PRAGMA mmap_size=0")
         if query_only:
+            connection.execute("PRAGMA cache_size=-8000")
             connection.execute("PRAGMA query_only=1")
         return connection
 
@@ -599,7 +647,11 @@ def _column(name: str) -> str:
 
 
 def _conditions(
-    tenant: str, filters: Mapping[str, object], steering: frozenset[Term] | None = None
+    tenant: str,
+    filters: Mapping[str, object],
+    steering: frozenset[Term] | None,
+    *,
+    several_models: bool,
 ) -> tuple[list[str], list[object]]:
     """Conditions and their values; `steering` are the terms that may choose the index, all of
     them where it is None."""
@@ -614,7 +666,9 @@ def _conditions(
         if key == "terms":
             for term in terms:
                 steers = steering is None or term in steering
-                condition, more = listing.condition(tenant, term, steers=steers)
+                condition, more = listing.condition(
+                    tenant, term, steers=steers, several_models=several_models
+                )
                 where.append(condition)
                 bound.extend(more)
             continue

@@ -15,6 +15,7 @@ from runtime.listing import Ask, find
 from store import projections
 from store.listing import COLUMNS
 from store.ports import Sought
+from store.projections import SUMMARY
 from tests.contract.worlds import TENANT, SqliteWorld
 
 NOW = 1_790_000_000_000_000
@@ -228,6 +229,39 @@ def test_looking_ends_and_goes_on_where_it_ended(
 def test_without_an_index_a_text_is_refused(world: SqliteWorld) -> None:
     with pytest.raises(StoreStopped, match="no full-text index"):
         ask(world, "text:x")
+
+
+@pytest.mark.parametrize("text", ["model:m-1", "model:m-1,m-2", "-model:m-1", "model:m-*"])
+def test_a_model_is_found_the_same_where_no_row_has_several(
+    world: SqliteWorld, rows: list[Row], text: str
+) -> None:
+    for row in rows:
+        plain = {key: row[key] for key in SUMMARY if key != "models"}
+        name, number = str(row["trajectory_id"]), int(row["as_of_sequence"])
+        world.projections.put_summary(TENANT, name, number, plain)
+    wanted = {
+        row["trajectory_id"]
+        for row in rows
+        if not row["hidden"]
+        and row["model"] is not None
+        and {
+            "model:m-1": row["model"] == "m-1",
+            "model:m-1,m-2": True,
+            "-model:m-1": row["model"] != "m-1",
+            "model:m-*": True,
+        }[text]
+    }
+    assert ids(ask(world, text)) == ids(ask(world, text, sort="updated")) == wanted
+
+
+def test_a_count_goes_on_for_some_rows_and_ends_in_time(
+    world: SqliteWorld, rows: list[Row], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(projections, "_COUNTED_AT_ONCE", 10)
+    monkeypatch.setattr(listing, "LIST_COUNT_SECONDS_MAX", -1.0)
+    found = ask(world, "")
+    assert (found.total, found.exact) == (10, False)
+    assert ask(world, "", count_most=None).total == 59
 
 
 def test_a_list_that_takes_too_long_is_given_up(
