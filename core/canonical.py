@@ -34,9 +34,17 @@ def canonical(value: Any) -> bytes:
     Raises InvalidInput for NaN, infinities, integers beyond +-(2^53-1), lone surrogates,
     non-string keys and nesting beyond JSON_DEPTH_MAX.
     """
+    return canonical_of(value)[0]
+
+
+def canonical_of(value: Any) -> tuple[bytes, bool]:
+    """As `canonical`, and whether the bytes read back as the same value: False where it may hold
+    a float (RFC 8785 writes 1.0 as 1)."""
     plain = _check(value, 0)
     try:
-        return orjson.dumps(value, option=orjson.OPT_SORT_KEYS) if plain else rfc8785.dumps(value)
+        if plain:
+            return orjson.dumps(value, option=orjson.OPT_SORT_KEYS), True
+        return rfc8785.dumps(value), False
     except (orjson.JSONEncodeError, rfc8785.CanonicalizationError, UnicodeEncodeError) as error:
         raise InvalidInput(f"not canonical JSON: {error}") from error
 
@@ -70,15 +78,19 @@ def _check(value: Any, depth: int) -> bool:
     if kind is list or kind is tuple:
         plain = True
         for item in value:
-            plain = _check(item, depth + 1) and plain
+            # A string at a depth that may be there needs no look: most values are strings.
+            if type(item) is not str or depth == JSON_DEPTH_MAX:
+                plain = _check(item, depth + 1) and plain
         return plain
     if kind is dict:
         plain = True
         for key, item in value.items():
             if type(key) is not str:
                 raise InvalidInput("JSON object keys are strings")
-            plain = key.isascii() and plain
-            plain = _check(item, depth + 1) and plain
+            if not key.isascii():
+                plain = False
+            if type(item) is not str or depth == JSON_DEPTH_MAX:
+                plain = _check(item, depth + 1) and plain
         return plain
     raise InvalidInput(f"{kind.__name__} is not a JSON value")
 

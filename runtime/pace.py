@@ -17,8 +17,9 @@ class Pace:
 
     INVARIANT
     1. Of the time from one return of `rest` to the next while the store is busy, the thread
-       computes for at most `share`, and otherwise for at most IDLE_SHARE; time it waited for others (the interpreter, a disk) is not counted as its own,
-       and rest it did not need is not saved up.
+       computes for at most `share`, and otherwise for at most IDLE_SHARE; time it waited for
+       others (the interpreter, a disk) is not counted as its own, and rest it did not need is not
+       saved up.
     """
 
     def __init__(

@@ -8,7 +8,8 @@ INVARIANTS
 2. Stopping it anywhere loses nothing: it goes on from the nearest snapshot, and the log is the
    only thing it needs.
 3. It holds the interpreter for at most some hundred microseconds while appends are coming: it
-   folds SLICE_EVENTS at a time and rests for as long as makes this SHARE of one core (runtime.pace).
+   folds SLICE_EVENTS at a time and rests for as long as makes that SHARE of one core
+   (runtime.pace).
 4. A summary is made again when an act about its trajectory is newer, and priced again, without a
    fold, when the price table is another.
 5. A trajectory it cannot project (a missing payload, damage) is remembered as failed at that head
@@ -30,7 +31,7 @@ from core.events.envelope import Standing
 from core.limits import ACTS_PER_TRAJECTORY_MAX, SNAPSHOT_EVENTS
 from core.record.archive import CorruptSegment, Segments
 from core.record.record import TrajectoryRecord
-from core.record.reduce import Fold
+from core.record.reduce import REDUCER_VERSION, Fold
 from core.rules.grades import grade
 from core.rules.prices import Table
 from runtime.pace import Pace
@@ -46,6 +47,8 @@ SHARE = 0.12
 SLICE_EVENTS = 32
 #: Folds kept for the next notice of their trajectory; each holds one bounded record.
 FOLDS_KEPT_MAX = 64
+#: Between two looks for a snapshot that a reader made meanwhile.
+_LOOK_EVENTS = SNAPSHOT_EVENTS * 8
 _HEADS_PAGE = 500
 _PRICED_PAGE = 500
 
@@ -84,7 +87,7 @@ class Projector:
         #: Held while a trajectory is projected: one fold of it at a time.
         self._work = threading.Lock()
         self._urgent = 0
-        """Callers that wait for one trajectory: the follower does not rest while it holds them up."""
+        """Callers that wait for one trajectory: no rest while it holds them up."""
         self._stop = threading.Event()
         self._pace = Pace(SHARE, self._stop)
         self._notices: Notices | None = None
@@ -236,7 +239,7 @@ class Projector:
                 live = self._begin(tenant, trajectory_id, head.sequence_number)
             while True:
                 try:
-                    self._advance(live, tenant, trajectory_id, head, gently=gently)
+                    live = self._advance(live, tenant, trajectory_id, head, gently=gently)
                     break
                 except (SegmentLost, CorruptSegment) as lost:
                     base, segments = self._travel.before_loss(tenant, live.base, lost)
@@ -268,9 +271,13 @@ class Projector:
 
     def _advance(
         self, live: _Live, tenant: str, trajectory_id: str, head: Head, *, gently: bool
-    ) -> None:
+    ) -> _Live:
         target = head.sequence_number
+        looked_at = -_LOOK_EVENTS
         while live.fold.boundary < target and not self._stop.is_set():
+            if live.fold.boundary - looked_at >= _LOOK_EVENTS:
+                looked_at = live.fold.boundary
+                live = self._further(live, tenant, trajectory_id, target)
             upto = target
             if gently:
                 upto = min(target, live.fold.boundary + SLICE_EVENTS)
@@ -279,6 +286,18 @@ class Projector:
             self._travel.advance(live.fold, live.segments, tenant, trajectory_id, upto)
             if gently and upto < target and not self._urgent:
                 self._rest()
+        return live
+
+    def _further(self, live: _Live, tenant: str, trajectory_id: str, target: int) -> _Live:
+        """This fold, or one from a snapshot beyond it that a reader of the record has stored."""
+        boundary = live.fold.boundary
+        if target - boundary <= SNAPSHOT_EVENTS:
+            return live
+        found = self._projections.nearest(tenant, trajectory_id, target, REDUCER_VERSION)
+        if found is None or found[0] <= boundary:
+            return live
+        begun = self._begin(tenant, trajectory_id, target)
+        return begun if begun.fold.boundary > boundary else live
 
     def _rest(self) -> None:
         assert self._notices is not None

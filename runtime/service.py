@@ -182,12 +182,15 @@ class Runtime:
         worker: str,
         request_id: str,
         events: Sequence[NewEvent],
+        payloads: Sequence[Payload | dict[str, Any] | None] | None = None,
         expected_head: int | None = None,
         incarnation: str | None = None,
     ) -> Future[Ack]:
         """Append events as the worker that holds `owner_epoch`; resolves at the barrier.
 
-        `incarnation` is that of the grant; given, another store's epoch is fenced too (INS-4).
+        `payloads` are those of the events, decoded from their very bytes, where the caller has
+        them. `incarnation` is that of the grant; given, another store's epoch is fenced too
+        (INS-4).
 
         Raises at once what can be refused without the log (InvalidInput, UnknownType, TooLarge,
         MissingBlob for a payload blob); the future raises the rest.
@@ -200,7 +203,13 @@ class Runtime:
             raise InvalidInput(
                 f"an append holds at most {EVENTS_PER_APPEND_MAX} events", field="events"
             )
-        prepared = tuple(self._prepare(who, trajectory_id, event) for event in events)
+        decoded = payloads if payloads is not None else (None,) * len(events)
+        prepared = tuple(
+            [
+                self._prepare(who, trajectory_id, event, typed)
+                for event, typed in zip(events, decoded, strict=True)
+            ]
+        )
         return self.store.append(
             AppendCommand(
                 tenant=who.tenant,
@@ -216,9 +225,15 @@ class Runtime:
             )
         )
 
-    def _prepare(self, who: Principal, trajectory_id: str, event: NewEvent) -> Prepared:
+    def _prepare(
+        self,
+        who: Principal,
+        trajectory_id: str,
+        event: NewEvent,
+        payload: Payload | dict[str, Any] | None = None,
+    ) -> Prepared:
         if event.payload is not None or event.payload_ref is None:
-            return prepare(trajectory_id, event)
+            return prepare(trajectory_id, event, payload)
         if event.payload_ref.length > PAYLOAD_BYTES_MAX:
             raise InvalidInput(
                 f"a payload is at most {PAYLOAD_BYTES_MAX} bytes", field="payload_ref"

@@ -104,11 +104,11 @@ def stated(source: Prepared | Piece) -> tuple[object, ...]:
         source.mark,
         bytearray(source.binding) if source.binding is not None else ABSENT_BYTES,
     )
-    for value in row:
-        if type(value) is str:
-            if not value.isascii():
-                check_text(value)
-        elif type(value) is int and not -_INT_MAX <= value <= _INT_MAX:
+    texts = "".join((row[0], row[1], row[10], row[11], row[12]))
+    if not texts.isascii():
+        check_text(texts)
+    for number in (row[2], row[5], row[8], row[9]):
+        if not -_INT_MAX <= number <= _INT_MAX:
             raise InvalidInput("an integer beyond 64 bits cannot be stored")
     return row
 

@@ -58,15 +58,18 @@ class DirectAppend:
 async def _body(receive: Receive) -> bytes:
     message = await receive()
     body: bytes = message.get("body", b"")
+    if not message.get("more_body", False):
+        return body
+    parts = [body]
     while message.get("more_body", False):
         message = await receive()
-        body += message.get("body", b"")
-    return body
+        parts.append(message.get("body", b""))
+    return b"".join(parts)
 
 
 async def append(runtime: Runtime, who: Principal, trajectory_id: str, data: bytes) -> Response:
     """Commit the events of a body; answered after the barrier."""
-    body, events = bodies.append_body(data)
+    body, events, payloads = bodies.append_body(data)
 
     def commit() -> Future[Ack]:
         return runtime.append(
@@ -76,6 +79,7 @@ async def append(runtime: Runtime, who: Principal, trajectory_id: str, data: byt
             worker=body.worker,
             request_id=body.request_id,
             events=events,
+            payloads=payloads,
             expected_head=body.expected_head,
             incarnation=body.incarnation,
         )

@@ -20,7 +20,7 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
 from app import complaints
 from app.errors import HttpRefused
 from core import strictjson
-from core.canonical import DIGEST_PATTERN, canonical
+from core.canonical import DIGEST_PATTERN, canonical_of
 from core.errors import InvalidInput
 from core.events import registry
 from core.events.envelope import BlobRef, NewEvent
@@ -125,8 +125,13 @@ class AppendBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     incarnation: str | None = None
 
 
-def append_body(data: bytes) -> tuple[AppendBody, tuple[NewEvent, ...]]:
-    """Decode an append; InvalidInput for anything two readers might read differently."""
+def append_body(
+    data: bytes,
+) -> tuple[AppendBody, tuple[NewEvent, ...], tuple[Payload | dict[str, Any] | None, ...]]:
+    """Decode an append: the body, its events, and the payloads as far as they are decoded already.
+
+    InvalidInput for anything two readers might read differently.
+    """
     value = _value(data)
     try:
         body = msgspec.convert(value, AppendBody, strict=True)
@@ -136,7 +141,8 @@ def append_body(data: bytes) -> tuple[AppendBody, tuple[NewEvent, ...]]:
     _check_natural(body.expected_head, "expected_head")
     if not 1 <= len(body.events) <= EVENTS_PER_APPEND_MAX:
         raise InvalidInput(f"an append holds 1 to {EVENTS_PER_APPEND_MAX} events", field="events")
-    return body, tuple(_event(number, event) for number, event in enumerate(body.events))
+    made = [_event(number, event) for number, event in enumerate(body.events)]
+    return body, tuple([event for event, _ in made]), tuple([typed for _, typed in made])
 
 
 def _value(data: bytes) -> Any:
@@ -160,7 +166,7 @@ def _check_natural(value: int | None, field: str) -> None:
         raise InvalidInput(f"{field} is an integer from 0 to 2^53-1", field=field)
 
 
-def _event(number: int, event: Incoming) -> NewEvent:
+def _event(number: int, event: Incoming) -> tuple[NewEvent, Payload | dict[str, Any] | None]:
     if not 1 <= event.schema_version <= INTEGER_MAX:
         raise InvalidInput(
             f"event {number}: schema_version is an integer from 1",
@@ -174,11 +180,15 @@ def _event(number: int, event: Incoming) -> NewEvent:
     for ref in event.refs if event.payload_ref is None else (event.payload_ref, *event.refs):
         _check_natural(ref.start, f"events.{number}.refs.start")
         _check_natural(ref.end, f"events.{number}.refs.end")
-    try:
-        payload = None if event.payload is None else canonical(event.payload)
-    except InvalidInput as error:
-        raise InvalidInput(f"event {number}: {error}", field=f"events.{number}.payload") from error
-    return NewEvent(
+    payload, exact = None, False
+    if event.payload is not None:
+        try:
+            payload, exact = canonical_of(event.payload)
+        except InvalidInput as error:
+            raise InvalidInput(
+                f"event {number}: {error}", field=f"events.{number}.payload"
+            ) from error
+    made = NewEvent(
         event_id=event.event_id,
         type=event.type,
         schema_version=event.schema_version,
@@ -191,6 +201,9 @@ def _event(number: int, event: Incoming) -> NewEvent:
         invocation_id=event.invocation_id,
         refs=event.refs,
     )
+    if exact and event.payload is not None and event.payload_ref is None:
+        return made, registry.convert(event.type, event.schema_version, event.payload)
+    return made, None
 
 
 async def read_json(request: Request) -> bytes:

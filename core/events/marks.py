@@ -72,14 +72,19 @@ _BY_TYPE: dict[str, Mark] = {
 
 def mark_of(type_: str, payload: Payload | dict[str, object] | None) -> Mark:
     """The mark of an event; UNKNOWN for a type this version does not know."""
-    if isinstance(payload, ToolResult):
+    mark = _BY_TYPE.get(type_)
+    if mark is None:
+        return Mark.NOTE if type_.startswith("note.") else Mark.UNKNOWN
+    if mark is Mark.RESULT and isinstance(payload, ToolResult):
         if payload.status == "failed":
             return Mark.RESULT_ERROR
         return Mark.RESULT if payload.status in ("succeeded", "no_effect") else Mark.RESULT_OPEN
-    if isinstance(payload, ModelReplied) and payload.status == "error":
+    if mark is Mark.REPLY and isinstance(payload, ModelReplied) and payload.status == "error":
         return Mark.REPLY_ERROR
-    if isinstance(payload, ControlChanged) and payload.to_state == "FAILED":
+    if (
+        mark is Mark.CONTROL
+        and isinstance(payload, ControlChanged)
+        and payload.to_state == "FAILED"
+    ):
         return Mark.CONTROL_FAILED
-    if type_.startswith("note."):
-        return Mark.NOTE
-    return _BY_TYPE.get(type_, Mark.UNKNOWN)
+    return mark

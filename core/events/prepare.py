@@ -35,6 +35,7 @@ GUARDED: tuple[type[Payload], ...] = (
     ApprovalRequested,
     ApprovalResolved,
 )
+_GUARDED = frozenset(GUARDED)
 #: Ids of the envelope without which an event of a family is about nothing (contract, Event
 #: families). A source that has none is imported as it is.
 STATES: dict[str, tuple[str, ...]] = {
@@ -117,8 +118,8 @@ def prepare(
         payload_digest=identity[0],
         payload_length=identity[1],
         mark=int(mark_of(event.type, payload)),
-        guarded=isinstance(payload, GUARDED),
-        controls=isinstance(payload, ControlChanged),
+        guarded=type(payload) in _GUARDED,
+        controls=type(payload) is ControlChanged,
         size=_ENVELOPE_BYTES + (len(event.payload) if event.payload is not None else 0),
         names_events=_names_events(payload),
         names_blobs=blobs_of(event),
@@ -154,6 +155,8 @@ def check_states(event: NewEvent) -> None:
 
 def blobs_of(event: NewEvent | Event) -> tuple[tuple[str, int], ...]:
     """(digest, length) of every blob an event names, each once."""
+    if event.payload_ref is None and not event.refs:
+        return ()
     return tuple(dict.fromkeys((ref.digest, ref.length) for ref in _blob_refs(event)))
 
 
@@ -166,14 +169,16 @@ def _blob_refs(event: NewEvent | Event) -> Iterator[BlobRef]:
 def check_envelope(event: NewEvent) -> None:
     """InvalidInput or TooLarge where a producer's field is outside what the contract allows."""
     check_id(event.event_id, "event_id")
-    for name in ("operation_id", "attempt_id", "invocation_id"):
-        value = getattr(event, name)
-        if value is not None:
-            check_id(value, name)
-    for name in ("occurred_at", "step"):
-        value = getattr(event, name)
-        if value is not None and not 0 <= value <= INTEGER_MAX:
-            raise InvalidInput(f"{name} is an integer from 0 to 2^53-1", field=name)
+    if event.operation_id is not None:
+        check_id(event.operation_id, "operation_id")
+    if event.attempt_id is not None:
+        check_id(event.attempt_id, "attempt_id")
+    if event.invocation_id is not None:
+        check_id(event.invocation_id, "invocation_id")
+    if event.occurred_at is not None and not 0 <= event.occurred_at <= INTEGER_MAX:
+        raise InvalidInput("occurred_at is an integer from 0 to 2^53-1", field="occurred_at")
+    if event.step is not None and not 0 <= event.step <= INTEGER_MAX:
+        raise InvalidInput("step is an integer from 0 to 2^53-1", field="step")
     if (event.payload is None) == (event.payload_ref is None):
         raise InvalidInput("an event has either a payload or a payload_ref", field="payload")
     if event.payload is not None and len(event.payload) > PAYLOAD_INLINE_BYTES_MAX:
@@ -182,6 +187,8 @@ def check_envelope(event: NewEvent) -> None:
             f"{len(event.payload)}; put it as a blob and send payload_ref",
             field="payload",
         )
+    if event.payload_ref is None and not event.refs:
+        return
     if len(event.refs) > REFS_MAX:
         raise TooLarge(f"an event names at most {REFS_MAX} blobs", field="refs")
     for ref in _blob_refs(event):

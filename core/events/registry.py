@@ -109,6 +109,23 @@ def decode(type_: str, schema_version: int, payload: bytes) -> Payload | dict[st
     )
 
 
+def convert(
+    type_: str, schema_version: int, value: dict[str, Any]
+) -> Payload | dict[str, Any] | None:
+    """As `decode` of the canonical bytes of `value`, without reading them; None where only
+    `decode` can tell. `value` holds no floats: their canonical bytes may read as integers."""
+    family = FAMILIES.get(type_)
+    if family is None:
+        return value if is_note(type_) else None
+    if schema_version != family.version:
+        return None
+    try:
+        return msgspec.convert(value, family.payload)
+    except msgspec.ValidationError as error:
+        why = schema_error(error, f"the payload of {type_}")
+        raise InvalidInput(why, field="payload") from error
+
+
 def encode(payload: Payload) -> bytes:
     """Canonical bytes of a typed payload."""
     return canonical(msgspec.to_builtins(payload))

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
 
 from core.errors import InvalidInput, NotFound, NotReconstructed
+from core.events.envelope import Event
 from core.limits import SNAPSHOT_EVENTS
 from core.record import snapshot
 from core.record.archive import Segments
@@ -371,6 +372,33 @@ def test_behind_a_busy_log_a_projector_folds_a_slice_at_a_time(
     finally:
         projector.close()
     assert max(folded_at_once) <= module.SLICE_EVENTS
+
+
+def test_a_projector_goes_on_from_what_a_reader_has_folded(
+    opened: Opened, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = long_log()
+    install(opened, log)
+    projector = Projector(opened.store, opened.blobs, opened.projections)
+    monkeypatch.setattr(projector, "_rest", lambda: None)
+    folded_events: list[int] = []
+    add_rows = Fold.add_rows
+
+    def watched(self: Fold, events: Sequence[Event], *rest: object) -> None:
+        if not folded_events:
+            folded_events.append(0)
+            travel(opened).record_at(TENANT, log.trajectory_id, 1400)
+            folded_events.clear()
+        folded_events.append(len(events))
+        add_rows(self, events, *rest)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(Fold, "add_rows", watched)
+    monkeypatch.setattr("runtime.projector._LOOK_EVENTS", 32)
+    projector._attempt(TENANT, log.trajectory_id, gently=True)
+    summary = opened.projections.summary(TENANT, log.trajectory_id)
+    assert summary is not None
+    assert summary["as_of_sequence"] == 1500
+    assert sum(folded_events) < 500
 
 
 def _until(reached: Callable[[], bool]) -> None:
