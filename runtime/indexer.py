@@ -337,13 +337,13 @@ class Indexer:
             self._index.forget(tenant, trajectory_id)
             at = 0
         while at < head.sequence_number and not self._stop.is_set():
-            events = self._store.events(
-                tenant, trajectory_id, after=at, upto=head.sequence_number, limit=_EVENTS_PAGE
-            )
-            if not events:
-                return
-            yield self._page(tenant, trajectory_id, at, events, gently=gently)
-            at = events[-1].sequence_number
+            upto = min(head.sequence_number, at + _EVENTS_PAGE)
+            events = list(self._store.fold_rows(tenant, trajectory_id, after=at, upto=upto))
+            last = self._store.events(tenant, trajectory_id, after=upto - 1, upto=upto, limit=1)
+            if len(events) != upto - at or not last:
+                raise CorruptAt(f"the log of {trajectory_id} lacks one of {at + 1} to {upto}")
+            yield self._page(at, events, last[0], tenant=tenant, gently=gently)
+            at = upto
 
     def _agrees(self, head: Head, known: Indexed) -> bool:
         if known.upto >= head.sequence_number:
@@ -354,7 +354,7 @@ class Indexer:
         return bool(found) and found[0].chain == known.chain
 
     def _page(
-        self, tenant: str, trajectory_id: str, at: int, events: list[Event], *, gently: bool
+        self, at: int, events: list[Event], last: Event, *, tenant: str, gently: bool
     ) -> Entries:
         rows: list[tuple[int, str, str]] = []
         tools: dict[str, int] = {}
@@ -376,10 +376,9 @@ class Indexer:
                 text, cut = text[:INDEX_EVENT_CHARS_MAX], cut + 1
             if text:
                 rows.append((event.sequence_number, event.type, text))
-        last = events[-1]
         return Entries(
             tenant,
-            trajectory_id,
+            last.trajectory_id,
             at,
             last.sequence_number,
             last.chain,

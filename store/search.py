@@ -129,9 +129,10 @@ class SqliteTextIndex(CacheFile):
         if upto != batch.after:
             return
         base = key << _SHIFT
+        codes = {name: self._type(connection, name) for name in {name for _, name, _ in batch.rows}}
         connection.executemany(
             "INSERT INTO entries (id, type) VALUES (?, ?)",
-            [(base | number, self._type(connection, name)) for number, name, _ in batch.rows],
+            [(base | number, codes[name]) for number, name, _ in batch.rows],
         )
         connection.executemany(
             "INSERT INTO words (rowid, text) VALUES (?, ?)",
