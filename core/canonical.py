@@ -97,12 +97,7 @@ def _check(value: Any, depth: int) -> bool:
 
 def sha256(*parts: bytes) -> bytes:
     """SHA-256 over the parts joined, as 32 raw bytes."""
-    if len(parts) == 1:
-        return hashlib.sha256(parts[0]).digest()
-    state = hashlib.sha256()
-    for part in parts:
-        state.update(part)
-    return state.digest()
+    return hashlib.sha256(parts[0] if len(parts) == 1 else b"".join(parts)).digest()
 
 
 def digest_text(raw: bytes) -> str:

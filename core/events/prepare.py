@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import msgspec
 
-from core.canonical import DIGEST_PREFIX, canonical, digest_text, sha256
+from core.canonical import DIGEST_PREFIX, canonical, canonical_plain, digest_text, sha256
 from core.errors import InvalidInput, TooLarge
 from core.events import registry
 from core.events.admission import Authorized
@@ -219,4 +219,4 @@ def _binding(event: NewEvent, payload: object) -> bytes | None:
         "input_revision": payload.input_revision,
         "requester": payload.requester,
     }
-    return sha256(canonical(bound))
+    return sha256(canonical_plain(bound))
