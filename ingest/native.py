@@ -35,14 +35,15 @@ from core.canonical import canonical, digest_raw, digest_text, sha256
 from core.errors import ImportRefused, IntegrityConflict, InvalidInput, NotFound, TooLarge
 from core.events import registry
 from core.events.envelope import (
+    JSON_MEDIA_TYPE,
     BlobRef,
     Event,
     Issuer,
-    NewEvent,
     Standing,
     chain_start,
     chain_value,
     event_digest,
+    payload_identity,
 )
 from core.events.fields import Usage
 from core.events.model_call import ModelReplied
@@ -295,6 +296,8 @@ class Bundle:
         self._start = 0
         self._line = b""
         self._checked = False
+        self._laid_out = False
+        """Some payload does not stand there as its canonical bytes."""
         self.header = self._read_header()
 
     @property
@@ -479,9 +482,10 @@ class Bundle:
             return None
         assert not isinstance(body.payload, msgspec.UnsetType)
         raw = bytes(body.payload)
-        if self._checked and digest_text(sha256(raw)) == body.payload_digest:
-            return raw
+        if self._checked and not self._laid_out:
+            return raw  # As the first pass found it; the store holds it to its digest.
         if not _is_canonical(raw):
+            self._laid_out = True
             # Somebody may have laid out the line anew; the canonical bytes decide.
             try:
                 raw = canonical(loads(raw))
@@ -495,10 +499,11 @@ class Bundle:
         return raw
 
     def _check(self, event: Event, before: bytes) -> None:
-        stated: NewEvent = event.stated()
+        known = (event.payload_digest, event.payload_length, JSON_MEDIA_TYPE)
         try:
-            check_envelope(stated)
-            digest = event_digest(event.trajectory_id, stated)
+            check_envelope(event)
+            identity = known if event.payload is not None else payload_identity(event)
+            digest = event_digest(event.trajectory_id, event, identity)
         except (InvalidInput, TooLarge, ValueError, TypeError) as error:
             raise self.refused(f"event {event.sequence_number}: {error}") from error
         if digest != event.digest:

@@ -74,7 +74,12 @@ def install(overlay: Overlay, command: InstallCommand, member: Member) -> Draft:
         )
         overlay.add_head(head)
     known_before = len(member.pieces) - len(fresh)
-    _extend(overlay, head, run, staged)
+    bodies = {
+        piece.event.sequence_number: body
+        for piece, body in zip(member.pieces, member.bodies, strict=True)
+        if fresh.get(piece.event.sequence_number) is piece
+    }
+    _extend(overlay, head, run, staged, bodies)
     _stage(overlay, head, waiting, staged)
     if broken:
         _drop(overlay, command, head, broken, staged)
@@ -171,7 +176,13 @@ def _check_neighbours(staged: Mapping[int, Piece], waiting: Mapping[int, Piece])
             raise _two_histories(number + 1)
 
 
-def _extend(overlay: Overlay, head: HeadState, run: list[Piece], staged: dict[int, Piece]) -> None:
+def _extend(
+    overlay: Overlay,
+    head: HeadState,
+    run: list[Piece],
+    staged: dict[int, Piece],
+    bodies: Mapping[int, object],
+) -> None:
     name = (head.tenant, head.trajectory_id)
     for piece in run:
         event = piece.event
@@ -189,7 +200,7 @@ def _extend(overlay: Overlay, head: HeadState, run: list[Piece], staged: dict[in
                 event.reducer_version,
                 event.chain,
                 piece,
-                None,
+                bodies.get(event.sequence_number),
             )
         )
         overlay.known.events.setdefault(name, {})[event.event_id] = StoredEvent(

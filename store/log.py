@@ -12,11 +12,11 @@ from core.events import registry
 from core.events.envelope import Event
 from core.events.prepare import (
     Prepared,
+    binding_of,
     blobs_of,
     check_envelope,
     check_states,
     classify,
-    prepare,
     turn_of,
 )
 from core.ids import check_id
@@ -99,8 +99,8 @@ class SqliteRecoveryStore(LogReader):
             _check_names(command.tenant, command.trajectory_id, command.request_id or "install")
             if not command.events:
                 raise InvalidInput("an install has at least one event", field="events")
-            pieces = tuple(self._piece(command, event) for event in command.events)
-            return Member(command, pieces=pieces)
+            pieces = tuple([self._piece(command, event) for event in command.events])
+            return Member(command, tuple([rows.stated(piece) for piece in pieces]), pieces)
 
         size = _COMMAND_BYTES + sum(
             _COMMAND_BYTES + 2 * len(event.payload or b"") for event in command.events
@@ -143,7 +143,7 @@ class SqliteRecoveryStore(LogReader):
         if payload is None and event.payload_ref is not None:
             payload = self._payload(command.tenant, event.payload_ref.digest)
         verify.check_event(event)
-        check_envelope(event.stated())
+        check_envelope(event)
         decoded = None
         if payload is not None and registry.is_known(event.type, event.schema_version):
             try:
@@ -153,13 +153,8 @@ class SqliteRecoveryStore(LogReader):
                     f"event {event.sequence_number}: {error}", field="events"
                 ) from error
         mark, guarded, controls = classify(event, decoded)
-        binding = None
-        if event.type == "ToolIntent" and decoded is not None:
-            prepared: Prepared = prepare(event.trajectory_id, event.stated(), decoded)
-            binding = prepared.binding
-        piece = Piece(event, mark, guarded, controls, blobs_of(event), binding, turn_of(decoded))
-        rows.stated(piece)
-        return piece
+        binding = binding_of(event, decoded)
+        return Piece(event, mark, guarded, controls, blobs_of(event), binding, turn_of(decoded))
 
     # --- the whole -------------------------------------------------------------------------------
 

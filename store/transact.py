@@ -317,7 +317,8 @@ class Transactor:
         self, known: Known, keys: dict[Name, int], wanted: Iterable[tuple[Name, int]]
     ) -> None:
         for name, number in wanted:
-            if name not in keys:
+            # Beyond the head there is nothing; what this group adds, its decision notes.
+            if name not in keys or number > known.heads[name].sequence_number:
                 continue
             row = self.connection.execute(
                 "SELECT digest, chain FROM events WHERE trajectory_key = ? AND sequence_number = ?",

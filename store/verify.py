@@ -7,7 +7,14 @@ from typing import Protocol
 
 from core.canonical import sha256
 from core.errors import CorruptAt, StrandlineError
-from core.events.envelope import Event, chain_start, chain_value, event_digest
+from core.events.envelope import (
+    JSON_MEDIA_TYPE,
+    Event,
+    chain_start,
+    chain_value,
+    event_digest,
+    payload_identity,
+)
 from store.ports import Finding, Head
 
 _PAGE = 500
@@ -54,7 +61,10 @@ def event_problem(event: Event) -> str | None:
         or event.payload_ref.length != event.payload_length
     ):
         return "payload_ref and the recorded payload digest differ"
-    if event_digest(event.trajectory_id, event.stated()) != event.digest:
+    # An inline payload has just been held to its digest.
+    known = (event.payload_digest, event.payload_length, JSON_MEDIA_TYPE)
+    identity = known if event.payload is not None else payload_identity(event)
+    if event_digest(event.trajectory_id, event, identity) != event.digest:
         return "the event's digest is not the recorded one"
     return None
 

@@ -108,7 +108,7 @@ class Event(msgspec.Struct, frozen=True, omit_defaults=True):
         )
 
 
-def payload_identity(event: NewEvent) -> tuple[bytes, int, str]:
+def payload_identity(event: NewEvent | Event) -> tuple[bytes, int, str]:
     """(raw digest, length in bytes, media type) of the payload, inline or not (ENV-3)."""
     if event.payload is not None:
         return sha256(event.payload), len(event.payload), JSON_MEDIA_TYPE
@@ -127,7 +127,7 @@ def _ref_fields(ref: BlobRef) -> dict[str, object]:
 
 
 def event_digest(
-    trajectory_id: str, event: NewEvent, payload: tuple[bytes, int, str] | None = None
+    trajectory_id: str, event: NewEvent | Event, payload: tuple[bytes, int, str] | None = None
 ) -> bytes:
     """32 raw bytes: SHA-256 of the domain and the JCS of the producer's fields (ENV-1)."""
     raw, length, media_type = payload or payload_identity(event)

@@ -123,7 +123,7 @@ def prepare(
         size=_ENVELOPE_BYTES + (len(event.payload) if event.payload is not None else 0),
         names_events=_names_events(payload),
         names_blobs=blobs_of(event),
-        binding=_binding(event, payload),
+        binding=binding_of(event, payload),
         turn=turn_of(payload),
     )
 
@@ -166,7 +166,7 @@ def _blob_refs(event: NewEvent | Event) -> Iterator[BlobRef]:
     yield from event.refs
 
 
-def check_envelope(event: NewEvent) -> None:
+def check_envelope(event: NewEvent | Event) -> None:
     """InvalidInput or TooLarge where a producer's field is outside what the contract allows."""
     check_id(event.event_id, "event_id")
     if event.operation_id is not None:
@@ -208,7 +208,7 @@ def _names_events(payload: object) -> tuple[str, ...]:
     return tuple(name for name in named if name is not None)
 
 
-def _binding(event: NewEvent, payload: object) -> bytes | None:
+def binding_of(event: NewEvent | Event, payload: object) -> bytes | None:
     """What an operation id is bound to at its first intent (EFF-6)."""
     if not isinstance(payload, ToolIntent) or event.operation_id is None:
         return None
