@@ -17,7 +17,8 @@ CANARY = b"Canary7Canary7"
 LINE = (
     '{"type":"user","sessionId":"11111111-2222-4333-8444-555555555555","uuid":'
     '"99999999-2222-4333-8444-555555555555","parentUuid":null,"timestamp":'
-    f'"2026-11-20T09:00:00.000Z","message":{{"role":"user","content":"use {SECRET} EMP-123456"}}}}\n'
+    f'"2026-11-20T09:00:00.000Z","message":{{"role":"user",'
+    f'"content":"use {SECRET} EMP-123456"}}}}\n'
 )
 
 
