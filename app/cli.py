@@ -241,14 +241,15 @@ def list_(
     filters = listing.filters(text=text, status=status, standing=standing)
     listing.check_sort(sort)
     with _backend(data, server, write=True, create=False) as backend:
-        rows, total = listing.collect(
+        rows, total, exact = listing.collect(
             backend, sort=sort, descending=not ascending, limit=limit, filters=filters, q=query
         )
     if json:
         for row in rows:
             console.out_json(row)
     else:
-        listing.show(rows, total, {**filters, **({"query": query} if query else {})})
+        given = {**filters, **({"query": query} if query else {})}
+        listing.show(rows, total, given, exact=exact)
 
 
 @app.command(epilog=console.epilog())

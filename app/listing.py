@@ -34,8 +34,8 @@ COLUMNS = (
 
 def collect(
     backend: Backend, *, sort: str, descending: bool, limit: int, filters: Wire, q: str = ""
-) -> tuple[list[Wire], int]:
-    """Up to `limit` rows, page by page, and how many there are."""
+) -> tuple[list[Wire], int, bool]:
+    """Up to `limit` rows, page by page; how many there are, and whether that is all of them."""
     rows: list[Wire] = []
     after: str | None = None
     while True:
@@ -44,13 +44,14 @@ def collect(
             descending=descending,
             after=after,
             limit=min(PAGE_ROWS_MAX, limit - len(rows)),
-            filters=filters | ({"q": q} if q else {}) | {"count": "exact"},
+            filters=filters | ({"q": q} if q else {}),
         )
         rows.extend(page["trajectories"])
         after = page["next_after"]
         if after is None or len(rows) >= limit:
             say_behind(page["index_behind"])
-            return rows, int(page["total"])
+            total = max(int(page["total"]), len(rows))
+            return rows, total, bool(page["total_exact"]) or after is None
 
 
 def search(
@@ -126,7 +127,7 @@ def filters(*, text: str | None, status: str | None, standing: str | None) -> di
     return found
 
 
-def show(rows: list[Wire], total: int, filters: Mapping[str, str]) -> None:
+def show(rows: list[Wire], total: int, filters: Mapping[str, str], *, exact: bool) -> None:
     """A table; absent values are a dash."""
     if not rows and filters:
         given = " ".join(f"--{name} {console.safe(value, 60)}" for name, value in filters.items())
@@ -136,8 +137,9 @@ def show(rows: list[Wire], total: int, filters: Mapping[str, str]) -> None:
         console.note(console.as_run("no trajectories; import some with `strandline import PATH`"))
         return
     console.table(COLUMNS, [_row(row) for row in rows])
-    if total > len(rows):
-        console.note(f"{len(rows)} of {total}; more with --limit")
+    if total > len(rows) or not exact:
+        more = "" if exact else "more than "
+        console.note(f"{len(rows)} of {more}{total}; more with --limit")
 
 
 def _row(row: Wire) -> tuple[str, ...]:

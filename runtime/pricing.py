@@ -19,6 +19,27 @@ PRICE_KINDS: tuple[ActKind, ...] = ("price", "retract")
 _ByModel = dict[str, tuple[int, int, int, int]]
 
 
+class Tables:
+    """The price table of each tenant, kept until another act about prices is there."""
+
+    def __init__(self, store: RecoveryStore) -> None:
+        self._store = store
+        #: Tenant -> number of the newest such act, and the table then.
+        self._known: dict[str, tuple[int, Table]] = {}
+
+    def at(self, tenant: str) -> Table:
+        """As `table_at`."""
+        known = self._known.get(tenant)
+        after = known[0] if known is not None else 0
+        newer = self._store.acts(
+            tenant, kinds=PRICE_KINDS, trajectory_id="", after=after, limit=_PAGE
+        )
+        if known is None or newer:
+            newest = newer[-1].number if newer else 0
+            known = self._known[tenant] = (newest, table_at(self._store, tenant))
+        return known[1]
+
+
 def table_at(store: RecoveryStore, tenant: str) -> Table:
     """The price table of a tenant as its acts stand now."""
     found: list[Act] = []

@@ -47,7 +47,7 @@ from core.rules.prices import Derived, Table
 from runtime import listing
 from runtime.indexer import text_of
 from runtime.listing import SORTS, ListPage, SearchPage
-from runtime.pricing import PRICE_KINDS, derived, table_at
+from runtime.pricing import PRICE_KINDS, Tables, derived
 from runtime.time_travel import RecordView, of_store
 from runtime.tree import Tree, tree_of
 from store.ports import (
@@ -101,6 +101,7 @@ class Runtime:
         self.clock = clock
         self.text_index = text_index
         self.time_travel = of_store(store, blobs, projections)
+        self._price_tables = Tables(store)
 
     def create(
         self,
@@ -377,7 +378,7 @@ class Runtime:
 
     def price_table(self, who: Principal) -> Table:
         """Shipped prices, and over them those that people stated."""
-        return table_at(self.store, who.tenant)
+        return self._price_tables.at(who.tenant)
 
     def price_acts(self, who: Principal) -> tuple[Act, ...]:
         """All acts about prices in order, those that no longer hold too; the number of the last
