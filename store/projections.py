@@ -304,15 +304,16 @@ class SqliteProjections:
         order = "DESC" if descending else "ASC"
         few, steering = self._steering(tenant, filters, column)
         # `+` hides the column from the planner: what gives few rows gives them, not the order.
-        name = f"+{column}" if few and column != "trajectory_id" else column
-        by = f"{name} {order}, " if column != "trajectory_id" else ""
+        hide = "+" if few else ""
+        key = f"{hide}trajectory_id"
+        by = f"{hide}{column} {order}, " if column != "trajectory_id" else ""
         found: list[Any] = []
-        for condition, more in _beyond(name, after, descending):
+        for condition, more in _beyond(f"{hide}{column}", key, after, descending=descending):
             where, values = self._conditions(tenant, filters, steering)
             found += self._read(
                 f"SELECT {', '.join(_COLUMNS)} FROM summaries "
                 f"WHERE {' AND '.join((*where, condition))} "
-                f"ORDER BY {by}trajectory_id {order} LIMIT ?",
+                f"ORDER BY {by}{key} {order} LIMIT ?",
                 (*values, *more, limit - len(found)),
             )
             if len(found) >= limit:
@@ -706,7 +707,7 @@ def _conditions(
 
 
 def _beyond(
-    column: str, after: tuple[object, str] | None, descending: bool
+    column: str, key: str, after: tuple[object, str] | None, *, descending: bool
 ) -> list[tuple[str, tuple[object, ...]]]:
     """Conditions of the rows after (value, id), one after the other; NULL is the smallest value.
 
@@ -716,12 +717,12 @@ def _beyond(
         return [("1", ())]
     value, trajectory_id = _plain(after[0]), after[1]
     sign = "<" if descending else ">"
-    if column == "trajectory_id":
-        return [(f"trajectory_id {sign} ?", (trajectory_id,))]
+    if column == key:
+        return [(f"{key} {sign} ?", (trajectory_id,))]
     if value is None:
-        same = (f"{column} IS NULL AND trajectory_id {sign} ?", (trajectory_id,))
+        same = (f"{column} IS NULL AND {key} {sign} ?", (trajectory_id,))
         return [same] if descending else [same, (f"{column} IS NOT NULL", ())]
-    beyond = (f"({column}, trajectory_id) {sign} (?, ?)", (value, trajectory_id))
+    beyond = (f"({column}, {key}) {sign} (?, ?)", (value, trajectory_id))
     return [beyond, (f"{column} IS NULL", ())] if descending else [beyond]
 
 
