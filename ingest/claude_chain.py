@@ -48,12 +48,11 @@ from ingest.base import BuiltEvent, Findings, Line, LogSegment
 from ingest.build import Builder, NativeIds, SourceKey, original
 from ingest.claude_context import Manifest
 from ingest.claude_lines import an_object, kind_of, text
+from ingest.claude_titles import Titles
 
 #: Messages up to so many characters are stated in the manifest too, for reading without a blob.
 _SHORT_CHARS = 280
 _ERROR_CHARS = 2000
-#: Ranks of titles (claude_lines.title_line): up to here a line names its own session.
-_OWN_TITLE, _NO_TITLE = 1, 9
 #: Lines remembered to know a repeated one.
 _SEEN_MAX = 50_000
 _CLAIM = "the model asked for this; the source does not record whether or when it was sent"
@@ -155,7 +154,7 @@ class Chain:
         self._plan = claude_results.PlanBook()
         self._compacting: int | None = None
         self._compacted_from = 1
-        self._title_rank = _NO_TITLE
+        self._titles = Titles("")
         self._compacted_upto = 0
 
     # --- segments ----------------------------------------------------------------------------
@@ -173,10 +172,11 @@ class Chain:
         self._builder = Builder(self.key)
         return built
 
-    def start(self, payload: TaskStarted, lines: list[Line]) -> None:
-        """The first event; `lines` are those it was read from."""
+    def start(self, payload: TaskStarted, lines: list[Line], titles: Titles) -> None:
+        """The first event; `lines` are those it points at. `titles` has taken the lines it was
+        read from, except those that give a title: these count at their own place."""
         self.started = True
-        self.title = payload.title
+        self.title, self._titles = payload.title, titles
         refs = tuple(self._original(line) for line in lines)
         at = claude_lines.instant((lines[0].value or {}).get("timestamp"))
         self._add(payload, Place("task", "the start", refs, at))
@@ -199,6 +199,13 @@ class Chain:
             self._unparsed(line, str(error))
 
     def _take(self, line: Line, value: dict[str, Any]) -> None:
+        self._titles.take(value)
+        self._taken(line, value)
+        if self._titles.now != self.title:
+            self.title = self._titles.now
+            self._input(line, value, "title", {"by": "the lines so far"}, self.title, key="title")
+
+    def _taken(self, line: Line, value: dict[str, Any]) -> None:
         type_ = text(value.get("type"))
         if self._continues(type_, value):
             assert self._open is not None
@@ -835,8 +842,9 @@ class Chain:
         named = claude_lines.title_line(value)
         if named is not None:
             values = claude_lines.rest_of(value) | {"by": type_}
-            holds = named[0] <= min(self._title_rank, _OWN_TITLE)
-            self._title_rank = min(named[0], self._title_rank)
+            holds = named[1] == self._titles.now
+            if holds:
+                self.title = named[1]
             self._input(line, value, "title" if holds else "another title", values, named[1])
         elif type_ == "progress":
             self._input(line, value, "progress", _progress(value), None)

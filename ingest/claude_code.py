@@ -19,7 +19,7 @@ from typing import Any
 
 from core.canonical import digest_text, sha256
 from core.errors import ImportRefused, IntegrityConflict
-from ingest import claude_lines, claude_run, document
+from ingest import claude_run, claude_titles, document
 from ingest.base import Built, BuiltEvent, Kept, Line, LogRun, LogSegment, Sniff, Source
 from ingest.build import SourceKey
 from ingest.claude_lines import an_object, text
@@ -96,7 +96,7 @@ class ClaudeCode:
         if not lines:
             return 0
         values = [line.value or {} for line in lines]
-        if lines[0].number == 1 and not any(map(_begins, values)):
+        if lines[0].number == 1 and not any(map(claude_titles.begins, values)):
             return len(lines)
         held = 0
         message_id = _open_reply(values[-1])
@@ -161,16 +161,6 @@ def _is_ours(value: dict[str, Any]) -> bool:
         return message.get("role") == type_ and "sessionId" in value and "timestamp" in value
     fields = _OTHERS.get(type_)
     return fields is not None and all(field in value for field in fields)
-
-
-def _begins(value: dict[str, Any]) -> bool:
-    """Whether a line says what a session is about."""
-    return (
-        value.get("type") == "assistant"
-        or claude_lines.prompt_of(value) is not None
-        or claude_lines.command_of(value) is not None
-        or claude_lines.title_line(value) is not None
-    )
 
 
 def _open_reply(value: dict[str, Any]) -> str | None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import datetime as dt
 import hashlib
 import re
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -357,7 +356,7 @@ def title_line(value: dict[str, Any]) -> tuple[int, str] | None:
     return None
 
 
-def _first_word(value: dict[str, Any]) -> str:
+def first_word(value: dict[str, Any]) -> str:
     """What an agent's line or a recap says first: its text, else what its first call is for."""
     if value.get("type") == "system":
         return text(value.get("content")) or "" if value.get("subtype") == "away_summary" else ""
@@ -375,34 +374,6 @@ def _first_word(value: dict[str, Any]) -> str:
     return ""
 
 
-def title_of(lines: Iterable[dict[str, Any]]) -> str | None:
-    """What a person calls this session: its own title, or what it was asked first.
-
-    A summary that closes another session (its leaf is not here) counts only where nothing else
-    is there.
-    """
-    named: tuple[int, str] | None = None
-    prompt = command = reply = None
-    summaries: list[tuple[str | None, str]] = []
-    ids: set[str | None] = set()
-    for value in lines:
-        ids.add(text(value.get("uuid")))
-        found = title_line(value)
-        if found is not None and found[0] == 2:
-            summaries.append((text(value.get("leafUuid")), found[1]))
-        elif found is not None and (named is None or found[0] <= named[0]):
-            named = found
-        if prompt is None:
-            prompt = one_line(prompt_of(value) or "") or None
-        if command is None and prompt is None:
-            command = command_of(value)
-        if reply is None:
-            reply = one_line(_first_word(value)) or None
-    if named is not None:
-        return named[1]
-    own = [found for leaf, found in summaries if leaf is not None and leaf in ids]
-    if own:
-        return own[-1]
-    if command is not None:
-        return one_line(f"{command}: {prompt}" if prompt else command)
-    return prompt or reply or (summaries[0][1] if summaries else None)
+def project_of(folder: str | None) -> str | None:
+    """The last part of a folder's path."""
+    return (folder or "").replace("\\", "/").rstrip("/").rpartition("/")[2] or None

@@ -6,8 +6,10 @@ a trajectory. A side line belongs to the agent it names (`agentId`), else to the
 it hangs on; one whose parent is not in the file belongs to the only side chain there is, else it
 begins one.
 
-INVARIANT
+INVARIANTS
 1. Where a line belongs follows from it and the lines before it.
+2. TaskStarted states what the lines up to the first prompt say; a better title that comes later
+   stands where it was learned, and the last is the same however the file was cut.
 """
 
 from __future__ import annotations
@@ -19,11 +21,12 @@ from core.errors import InvalidInput
 from core.events.fields import Json
 from core.events.task import Capabilities, Parent, Restart, TaskStarted
 from core.strictjson import loads
-from ingest import claude_lines
+from ingest import claude_lines, claude_titles
 from ingest.base import Findings, Grown, Line, LogSegment
 from ingest.build import SourceKey
 from ingest.claude_chain import Chain, Spawn
 from ingest.claude_lines import an_object, text
+from ingest.claude_titles import Titles
 
 NAME = "claude-code"
 VERSION = 1
@@ -186,25 +189,23 @@ class Run:
     # --- the start of a trajectory -----------------------------------------------------------
 
     def _start(self, chain: Chain, lines: list[Line], whole: tuple[Line, ...]) -> None:
-        """TaskStarted, from what the rest of this segment says of the agent."""
+        """TaskStarted, from what the lines up to the first that says what it is about state."""
+        lines = _beginning(lines)
         values = [line.value for line in lines if line.value is not None]
         first = lines[0] if lines else whole[0]
-        asked = next(
-            (
-                line
-                for line in lines
-                if line.value is not None and claude_lines.prompt_of(line.value) is not None
-            ),
-            None,
-        )
-        task = claude_lines.prompt_of(asked.value) if asked is not None and asked.value else None
+        asked = next((line for line in lines if _asked(line) is not None), None)
+        task = _asked(asked) if asked is not None else None
         is_agent = chain.sub is not None or self._agent is not None
         spawn = self._spawned_by(task) if chain.sub is not None else None
         facts = {name: _first(values, name) for name in _FACTS}
         kind = self._kind(chain, spawn, values)
         version = facts["version"]
+        titles = self._titles(chain, spawn, kind)
+        for value in values:
+            if claude_lines.title_line(value) is None:
+                titles.take(value)
         payload = TaskStarted(
-            title=self._title(chain, spawn, kind, values),
+            title=titles.now,
             standing="imported",
             capabilities=Capabilities(
                 intents="proposals",
@@ -226,23 +227,18 @@ class Run:
             configuration=_configuration(facts, values) or None,
             labels=_labels(facts, chain.sub or self._agent) or None,
         )
-        chain.start(payload, [first] if asked is None or asked is first else [first, asked])
+        held = [first] if asked is None or asked is first else [first, asked]
+        chain.start(payload, held, titles)
         self._gaps()
 
-    def _title(
-        self, chain: Chain, spawn: Spawn | None, kind: str | None, values: list[dict[str, Any]]
-    ) -> str:
-        found = claude_lines.title_of(values)
+    def _titles(self, chain: Chain, spawn: Spawn | None, kind: str | None) -> Titles:
         if chain.sub is None and self._agent is None:
-            project = _labels(dict.fromkeys(_FACTS) | {"cwd": _first(values, "cwd")}, None)
-            place = f" in {project['project']}" if "project" in project else ""
-            return found or f"Claude Code session {(self._session or '')[:8]}".strip() + place
-        named = spawn.title if spawn is not None else None
+            return Titles(f"Claude Code session {(self._session or '')[:8]}".strip())
+        given = spawn.title if spawn is not None else None
         if chain.sub is None:
-            named = text(self._meta.get("description"))
-        said = claude_lines.one_line(named or found or "")
-        name = kind or f"Sub-agent {(chain.sub or self._agent or '')[:12]}"
-        return f"{name}: {said}" if said else name
+            given = text(self._meta.get("description"))
+        name = f"Sub-agent {(chain.sub or self._agent or '')[:12]}"
+        return Titles(name, given=given, kind=kind, is_agent=True)
 
     def _kind(self, chain: Chain, spawn: Spawn | None, values: list[dict[str, Any]]) -> str | None:
         """What kind of sub-agent it is, where that is stated."""
@@ -335,6 +331,20 @@ class Run:
         self.findings.gap(what, why)
 
 
+def _beginning(lines: list[Line]) -> list[Line]:
+    """The lines up to the first that says what the agent is about; all where none does."""
+    for number, line in enumerate(lines, 1):
+        if line.value is not None and claude_titles.begins(line.value):
+            return lines[:number]
+    return lines
+
+
+def _asked(line: Line) -> str | None:
+    """What a line asks for: a prompt, or a command with its arguments."""
+    value = line.value or {}
+    return claude_lines.prompt_of(value) or claude_lines.command_of(value)
+
+
 def _first(values: list[dict[str, Any]], name: str) -> str | None:
     return next((found for value in values if (found := text(value.get(name))) is not None), None)
 
@@ -349,13 +359,9 @@ def _configuration(facts: dict[str, str | None], values: list[dict[str, Any]]) -
 
 def _labels(facts: dict[str, str | None], agent: str | None) -> dict[str, str]:
     """What a person filters by."""
-    folder = facts["cwd"]
-    project = None
-    if folder is not None:
-        project = folder.replace("\\", "/").rstrip("/").rpartition("/")[2] or None
     named = {
-        "project": project,
-        "folder": folder,
+        "project": claude_lines.project_of(facts["cwd"]),
+        "folder": facts["cwd"],
         "branch": facts["gitBranch"],
         "session": facts["sessionId"],
         "sub_agent": agent,

@@ -310,6 +310,8 @@ def facts_of(found: Derived) -> dict[str, Any]:
                 )
             elif type_ == "Compacted":
                 rest[name].append((type_, payload.summary, payload.dropped))
+            elif type_ == "RuntimeInput" and payload.kind in ("title", "another title"):
+                continue  # Where the start was cut off, what it says of the title is said later.
             elif type_ not in ("TaskStarted", "BudgetSettled"):
                 stated = (event.event_id, event.operation_id, event.occurred_at, event.step)
                 rest[name].append((type_, msgspec.json.encode(payload), *stated))
@@ -319,6 +321,7 @@ def facts_of(found: Derived) -> dict[str, Any]:
         "rest": rest,
         "records": [
             {
+                "title": record.scope.title,
                 "operations": msgspec.to_builtins(record.operations.by_outcome),
                 "total": record.operations.total,
                 "calls": (record.calls.total, record.calls.replied, record.calls.by_status),
@@ -344,6 +347,7 @@ WHOLE = {path: facts_of(of(path)) for path in PLACES}
 def test_the_facts_are_the_same_however_the_file_is_cut(path: Path, cuts: list[int]) -> None:
     found = of(path, cuts=cuts)
     assert facts_of(found) == WHOLE[path]
+    assert [one.scope.title for one in found.records()] == list(found.titles.values())
     # Each prefix of segments is a prefix of the log: ids, payloads and pointers.
     lines = path.read_bytes().splitlines(keepends=True)
     edges = sorted({cut for cut in cuts if 0 < cut < len(lines)})
@@ -922,6 +926,78 @@ def test_a_title_is_what_a_person_calls_it(lines: list[dict[str, Any]], title: s
     found = session(*lines)
     (given,) = found.titles.values()
     assert given == (title or f"Claude Code session {SESSION_ID[:8]}")
+    for cut in range(len(lines)):
+        again = session(*lines, cuts=[cut])
+        (record,) = again.records()
+        assert record.scope.title == given == next(iter(again.titles.values()))
+
+
+def test_the_start_says_what_was_known_then_and_a_better_title_comes_at_its_place() -> None:
+    opening = {"type": "summary", "summary": "Of another session", "leafUuid": "far"}
+    later = {"type": "ai-title", "aiTitle": "Parser fix", "sessionId": SESSION_ID}
+    own = {"type": "summary", "summary": "Own", "leafUuid": "first"}
+    named = {"type": "custom-title", "customTitle": "Mine", "sessionId": SESSION_ID}
+    lines = [opening, user("Fix it", "first"), reply("m1", say("ok")), own, later, named, later]
+    found = session(*lines, user("and the rest"))
+    (started,) = found.payloads("TaskStarted")
+    assert (started.title, started.task) == ("Fix it", "Fix it")
+    inputs = [(one.kind, one.text) for one in found.payloads("RuntimeInput")]
+    assert [one for one in inputs if one[0].endswith("title")] == [
+        ("another title", "Of another session"),
+        ("title", "Own"),
+        ("title", "Parser fix"),
+        ("title", "Mine"),
+        ("another title", "Parser fix"),
+    ]
+    # A reading that ended before the first prompt learns the title from it.
+    first = session(*lines, cuts=[1])
+    (started,) = first.payloads("TaskStarted")
+    assert (started.title, started.task) == (f"Claude Code session {SESSION_ID[:8]}", None)
+    titles = [one.text for one in first.payloads("RuntimeInput") if one.kind == "title"]
+    assert titles == ["Of another session", "Fix it", "Own", "Parser fix", "Mine"]
+
+
+def test_a_summary_names_the_session_once_its_line_comes() -> None:
+    opening = {"type": "summary", "summary": "Own", "leafUuid": "last"}
+    found = session(opening, user("Fix it"), user("done", "last"))
+    (started,) = found.payloads("TaskStarted")
+    assert started.title == "Fix it"
+    assert [record.scope.title for record in found.records()] == ["Own"]
+
+
+def test_a_sub_agent_is_called_by_its_kind_once_a_line_states_it() -> None:
+    side = {"isSidechain": True, "agentId": "a1"}
+    said = reply("m1", say("looking"), attributionAgent="Explore", **side)
+    found = session(user("Look", **side), said, name="agent-a1.jsonl")
+    (started,) = found.payloads("TaskStarted")
+    assert started.title == "Sub-agent a1: Look"
+    assert [record.scope.title for record in found.records()] == ["Explore: Look"]
+
+
+@pytest.mark.parametrize(
+    ("name", "size"),
+    [("4379d1bf-ccb1-414e-a856-9791b73f3af2", 20_000), ("agent-sessions_small", 3_000)],
+)
+def test_a_sample_that_is_read_in_two_parts_has_the_title_of_the_whole(
+    opened: Opened, other: Opened, tmp_path: Path, name: str, size: int
+) -> None:
+    need("samples")
+    whole = (samples() / f"claude_code/{name}.jsonl").read_bytes()
+    path = tmp_path / f"{name}.jsonl"
+    path.write_bytes(whole[:size])
+    assert take(opened, path).outcome == "imported"
+    path.write_bytes(whole)
+    titles = []
+    for store in (opened, other):
+        report = take(store, path)
+        for one in report.trajectories:
+            record = record_at(
+                store.store, store.blobs, store.projections, TENANT, one.id, one.head
+            ).record
+            assert record.scope.title == one.title
+        titles.append({one.id: one.title for one in report.trajectories})
+    assert titles[0] == titles[1]
+    assert not any(title.startswith("Claude Code session") for title in titles[0].values())
 
 
 # --- lines of every kind ---------------------------------------------------------------------
