@@ -38,7 +38,7 @@ from store.search import Entries, IndexDamaged, Indexed, SqliteTextIndex
 #: Notices are gathered this long before their events are indexed.
 GATHER_SECONDS = 0.3
 #: Of one core, while appends are coming.
-SHARE = 0.10
+SHARE = 0.05
 #: Events between two pauses.
 SLICE_EVENTS = 16
 #: A full disk is tried again after this long.
