@@ -4,6 +4,8 @@ INVARIANTS
 1. What is shown as known comes from the record at the boundary, the events up to it and their
    times. What the page says of later stands in `later` and in rows marked so.
 2. The number of events read depends on the window, never on the length of the log.
+3. A sealed page is read as if the log ended at the boundary: no count, name or lane of it comes
+   from an event after it.
 """
 
 from __future__ import annotations
@@ -11,6 +13,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
+
+import msgspec
 
 from app.pages import reading, rows
 from app.pages.desk import Desk
@@ -108,7 +112,7 @@ class BoundaryPage(Page):
     never: tuple[str, ...]
     """Lanes the source can never fill."""
     unused: tuple[str, ...]
-    """Lanes left out because nothing in this log fills them."""
+    """Lanes that nothing up to the boundary fills."""
     ribbon: Ribbon | None
     log: LogList
     jumps: tuple[Jump, ...]
@@ -129,6 +133,10 @@ class BoundaryPage(Page):
     notice: str = ""
     live: bool = False
     """It stands at the end of an open trajectory and follows it."""
+    sealed: bool = False
+    """It is read as if the log ended here."""
+    named_later: bool = False
+    """Its name is stated by a later event."""
     panel: Panel = None
     """What the tab shows."""
 
@@ -141,14 +149,16 @@ def load(
     notice: str = "",
     verified: Verified | None = None,
     wait: bool = False,
+    sealed: bool = False,
 ) -> BoundaryPage:
     """Read everything the page of `place` shows. NotFound beyond the head. `wait`: let the
-    full-text index catch up first, where something is looked for."""
+    full-text index catch up first, where something is looked for. `sealed`: as if the log ended at
+    the boundary, for a page that leaves this place."""
     view = reading.records(runtime).keep(
         who, runtime.record_at(who, place.trajectory_id, place.seq)
     )
-    head = view.head
-    reads = Reads(runtime, who, place, head, view)
+    head = _ended_here(view) if sealed else view.head
+    reads = Reads(runtime, who, place, head, view, sealed=sealed)
     log_span = log_list.span(place.seq, head.sequence_number, place.rows)
     zoomed = timeline.zoomed(place.zoom, head.sequence_number)
     drawn = zoomed or timeline.window(place.seq, head.sequence_number)
@@ -158,9 +168,11 @@ def load(
         reads.items = reading.items(runtime, who, place.trajectory_id, first, last)
     record = view.record
     grades = reads.grades = _grades(reads)
-    name = record.scope.title or _title_later(reads) or place.trajectory_id
-    absent = absent_lanes(head.standing, record.scope.capabilities)
+    told_later = "" if record.scope.title or sealed else _title_later(reads)
+    name = record.scope.title or told_later or place.trajectory_id
     end = _at_head(reads)
+    # What the source can fill is stated by event 1; the drawing keeps its height also before it.
+    absent = absent_lanes(head.standing, (end or record).scope.capabilities)
     page: dict[str, object] = {
         "title": f"{count(place.seq)} of {one_line(name, 80)}",
         "place": place,
@@ -169,20 +181,18 @@ def load(
         "name": one_line(name, 200),
         "record": record,
         "view": view,
-        "control": control_word(
-            record.control.state, head.standing, at_end=place.seq == head.sequence_number
-        )
+        "control": control_word(record.control.state, head.standing, at_end=reads.at_head)
         if place.seq
         else "not started",
         "marks": _marks(grades),
         "undecided": sum(1 for held in record.approvals.open.values() if held.decision is None),
         "facts": _facts(reads),
         "complete": completeness(
-            head, runtime.staged(who, place.trajectory_id) if head.staged else ()
+            head, runtime.staged(who, place.trajectory_id) if head.staged else (), part=sealed
         ),
         "later": _later(reads, end),
-        "never": tuple(sorted(absent)),
-        "unused": tuple(sorted(set(_unused(reads, end)) - absent)),
+        "never": tuple(sorted(absent)) if place.seq else (),
+        "unused": tuple(sorted(set(_unused(record)) - absent)) if place.seq else (),
         "ribbon": _ribbon(reads, drawn, grades, absent, end),
         "log": _log(reads, log_span, found, chosen),
         "zooms": _zooms(reads, drawn),
@@ -194,7 +204,9 @@ def load(
         "blocked": _blocked(record),
         "banners": banners(runtime.standing_of(who, place.trajectory_id)),
         "notice": notice,
-        "live": _open(reads),
+        "live": not sealed and _open(reads),
+        "sealed": sealed,
+        "named_later": bool(told_later),
         "desk": load_desk(runtime, who, place.trajectory_id, place.seq, record),
     }
     page["panel"] = (
@@ -242,6 +254,13 @@ def _log(
     )
 
 
+def _ended_here(view: RecordView) -> Head:
+    """The head as it would be if the log ended at the boundary."""
+    return msgspec.structs.replace(
+        view.head, sequence_number=view.boundary, staged=0, staged_to=0, incidents=0
+    )
+
+
 # ---- header ------------------------------------------------------------------------------
 
 
@@ -253,7 +272,7 @@ def _title_later(reads: Reads) -> str:
 
 def _grades(reads: Reads) -> dict[str, Graded]:
     record, head = reads.view.record, reads.head
-    at_head = reads.place.seq == head.sequence_number
+    at_head = reads.at_head
     # At the head the store's clock counts; at an earlier boundary only what its events say (EFF-2).
     now = reads.runtime.clock() if at_head else None
     found = {}
@@ -441,7 +460,7 @@ def _ribbon(
         open_operations=opens,
         control_before=control,
         owner_before=owner,
-        absent=absent | frozenset(_unused(reads, end)),
+        absent=absent | frozenset(_unused(end) if end is not None else ()),
     )
 
 
@@ -499,11 +518,10 @@ _LANES = (
 )
 
 
-def _unused(reads: Reads, end: TrajectoryRecord | None) -> tuple[str, ...]:
-    """Lanes that nothing in this log fills, so that the drawing is as low as it can be."""
-    if end is None:
-        return ()
-    return tuple(lane for lane, type_ in _LANES if not end.event_counts.get(type_))
+def _unused(record: TrajectoryRecord) -> tuple[str, ...]:
+    """Lanes that nothing up to a record's boundary fills. Those of the head's are not drawn, so
+    that the drawing is as low as it can be and keeps its height at every boundary."""
+    return tuple(lane for lane, type_ in _LANES if not record.event_counts.get(type_))
 
 
 def _neighbour(reads: Reads, marks: tuple[Mark, ...], *, forward: bool) -> int | None:

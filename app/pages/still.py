@@ -61,7 +61,7 @@ def still(
     """The file, as a download."""
     place = Place(trajectory_id, seq)
     tabs = tuple(
-        (tab, boundary.load(runtime, who, replace(place, tab=tab, all=tab == "state")))
+        (tab, boundary.load(runtime, who, replace(place, tab=tab, all=tab == "state"), sealed=True))
         for tab in TABS
     )
     event = runtime.event(who, trajectory_id, seq) if seq else None

@@ -91,7 +91,7 @@ def build(
         event = item.event
         future = event.sequence_number > boundary
         at = event.recorded_at if clock == "recorded" else event.occurred_at
-        if future and not passed and entries:
+        if future and not passed:
             entries.append(Entry("now", "later"))
         passed = passed or future
         if isinstance(item.payload, OwnershipGranted) and item.payload.cause == "expiry":

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from app.presenters.format import plural
 from core.events.task import Capabilities
 from core.rules import completeness as claims
 from store.ports import Head
@@ -18,10 +19,19 @@ class Completeness:
     text: str
 
 
-def completeness(head: Head, staged: Sequence[tuple[int, int]]) -> Completeness:
-    """What this store can say of the prefix it holds (EFF-3)."""
+def completeness(
+    head: Head, staged: Sequence[tuple[int, int]], *, part: bool = False
+) -> Completeness:
+    """What this store can say of the prefix it holds (EFF-3). `part`: of what is shown of it, up
+    to `head`, whether or not more is stored."""
     claim = claims.completeness(head.standing, head.sequence_number, staged)
-    return Completeness("established" if claim.proves_absence else "unknown", claim.text)
+    text = claim.text
+    if part and head.standing == "imported":
+        text = (
+            f"of an imported file the first {plural(head.sequence_number, 'event')}, "
+            "completeness not provable"
+        )
+    return Completeness("established" if claim.proves_absence else "unknown", text)
 
 
 def control_word(state: str, standing: str, *, at_end: bool) -> str:

@@ -129,7 +129,7 @@ def _unprovable(operation: Operation, standing: Standing) -> Grade:
     if evidence:
         said = f"its last result says {evidence[-1].status}, which settles nothing"
     else:
-        said = "no result is in it"
+        said = "no result up to here"
     return Grade(
         "unknown",
         None,

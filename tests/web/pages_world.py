@@ -176,13 +176,21 @@ def world(folder: Path, *, follow: bool = False) -> Iterator[World]:
         yield World(parts, app, client)
 
 
-def write(world: World, trajectory_id: str, payloads: list[Payload], *, id_: str = "e") -> None:
-    """An imported trajectory of these payloads, each in its family's envelope."""
-    write_to(world.parts, trajectory_id, payloads, id_=id_)
+def write(
+    world: World, trajectory_id: str, payloads: list[Payload], *, id_: str = "e", after: int = 0
+) -> None:
+    """An imported trajectory of these payloads, each in its family's envelope; `after`: they are
+    appended to that many."""
+    write_to(world.parts, trajectory_id, payloads, id_=id_, after=after)
 
 
 def write_to(
-    parts: wiring.Parts, trajectory_id: str, payloads: list[Payload], *, id_: str = "e"
+    parts: wiring.Parts,
+    trajectory_id: str,
+    payloads: list[Payload],
+    *,
+    id_: str = "e",
+    after: int = 0,
 ) -> None:
     """The same, into an open store."""
     blob = parts.runtime.put_blob(WHO, b"original " + HOSTILE.encode())
@@ -190,7 +198,7 @@ def write_to(
         blob.digest, blob.length, schema="strandline.original/1", start=0, end=blob.length
     )
     events = []
-    for number, payload in enumerate(payloads, 1):
+    for number, payload in enumerate(payloads, after + 1):
         name = type(payload).__name__
         tool = name in ("ToolIntent", "ToolResult", "Authorized", "BudgetReserved")
         call = name in ("ContextBuilt", "ModelReplied")
@@ -208,25 +216,26 @@ def write_to(
         )
         events.append(prepare(trajectory_id, new, payload))
     store = parts.opened.store
-    store.create(
-        CreateCommand(
-            tenant="local",
-            trajectory_id=trajectory_id,
-            standing="imported",
-            issuer="importer",
-            request_id=f"create.{trajectory_id}",
-            request_digest=b"\0" * 32,
-        )
-    ).result()
+    if not after:
+        store.create(
+            CreateCommand(
+                tenant="local",
+                trajectory_id=trajectory_id,
+                standing="imported",
+                issuer="importer",
+                request_id=f"create.{trajectory_id}",
+                request_digest=b"\0" * 32,
+            )
+        ).result()
     store.append(
         AppendCommand(
             tenant="local",
             trajectory_id=trajectory_id,
             issuer="importer",
             door="import",
-            request_id=f"append.{trajectory_id}",
+            request_id=f"append.{trajectory_id}.{after}",
             events=tuple(events),
-            expected_head=0,
+            expected_head=after,
         )
     ).result()
     assert parts.projector is not None

@@ -268,14 +268,15 @@ def test_a_hit_is_counted_marked_and_leads_to_the_next(full: World) -> None:
     index(full)
     page = full.get(f"{LONG}/@1?find=utcnow")
     said = text_of(page)
-    found = re.search(r"0 of ([\d,]+) hits up to here", said)
-    assert found is not None and int(found.group(1).replace(",", "")) > 3
+    found = re.search(r"no hit up to here later ([\d,]+) more", said)
+    assert found is not None and (total := int(found.group(1).replace(",", ""))) > 3
+    assert " of " not in said[found.start() : found.end()], "a count of the whole log is no fact"
     seen = 0
     link = re.search(r'href="(/t/[^"]*)" data-key="h"', page)
     while link is not None and seen < 4:
         seen += 1
         page = full.get(link.group(1).replace("&amp;", "&"))
-        assert f"hit {seen} of {found.group(1)}" in text_of(page)
+        assert f"hit {seen} later {total - seen:,} more" in text_of(page)
         assert '<span class="hit">' in page
         link = re.search(r'href="(/t/[^"]*)" data-key="h"', page)
     assert re.search(r'data-key="H"', page)
@@ -284,7 +285,7 @@ def test_a_hit_is_counted_marked_and_leads_to_the_next(full: World) -> None:
 def test_a_search_without_words_or_hits_says_so(full: World) -> None:
     index(full)
     said = text_of(full.get(f"{LONG}/@5?find=nothinglikeit"))
-    assert "no hit" in said and "No event of this log holds it." in said
+    assert "no hit" in said and "No event of this log holds it, here or later." in said
     assert "a search looks for words" in text_of(full.get(f"{LONG}/@5?find=%2A%2A"))
 
 
@@ -304,15 +305,16 @@ def test_an_index_that_is_behind_says_how_far_and_offers_to_wait(
 def test_lanes_are_counted_and_listed(full: World) -> None:
     page = full.get(f"{LONG}/@2000?only=errors")
     said = text_of(page)
-    failed = re.search(r"errors ([\d,]+) of ([\d,]+)", said)
-    assert failed is not None
+    assert re.search(r"errors [\d,]+ later [\d,]+ more", said) and "errors 0" not in said
     listed = re.findall(r'class="ev f-(\w+)[^>]*id="e(\d+)"', page)
     assert listed and {family for family, _ in listed} == {"bad"}
     numbers = [int(number) for _, number in listed]
     assert numbers == sorted(numbers) and len(numbers) <= 40
     for name in ("model", "tools", "control", "admission", "inputs"):
         assert 'class="ev f-' in full.get(f"{LONG}/@2000?only={name}")
-    assert "This log has none of these." in text_of(full.get("/t/told/@3?only=checkpoints"))
+    assert "This log has none of these, here or later." in text_of(
+        full.get("/t/told/@3?only=checkpoints")
+    )
 
 
 def test_a_log_too_long_to_count_is_filtered_all_the_same(
@@ -388,6 +390,70 @@ def test_one_file_holds_nothing_from_after_the_boundary(full: World) -> None:
     assert listed and max(listed) <= 1234
     drawn = re.findall(r"<title>([\d,]+) [A-Z]", body)
     assert drawn and max(int(n.replace(",", "")) for n in drawn) <= 1234
+
+
+def test_one_file_is_the_same_whatever_came_after(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    """The file of a boundary, but for when it was made, before and after the log goes on."""
+    payloads = [*story(), *hostile_payloads()[1:]]
+    with pages_world.world(tmp_path_factory.mktemp("grows")) as world:
+
+        def still(seq: int) -> str:
+            page = world.client.get(f"/t/grows/@{seq}/page.html").text
+            return re.sub(r"made [^<]*? by Strandline|in [\d.,]+ .?s\b", "", page)
+
+        pages_world.write(world, "grows", payloads[:6])
+        before = [still(seq) for seq in range(7)]
+        pages_world.write(world, "grows", payloads[6:], after=6)
+        for seq, was in enumerate(before):
+            assert still(seq) == was, seq
+        said = text_of(still(5))
+        assert "showing 1 to 5 of 5 up to here" in said
+        assert "of an imported file the first 5 events" in said
+        assert "none up to here: checkpoints" in said and "none in this log" not in said
+        assert "Refused writes" not in said, "it is kept beside the log, whatever the boundary"
+        assert "<h1>grows</h1>" in still(0) and "<h1>told</h1>" in still(1)
+
+
+def test_later_rows_stand_under_their_line_wherever_the_list_begins(full: World) -> None:
+    index(full)
+    for query in ("", "find=utcnow", "only=errors", "find=utcnow&only=errors,tools,inputs"):
+        for seq in (0, 1, 20):
+            page = full.get(f"{LONG}/@{seq}?{query}")
+            log = page[page.index('aria-label="Events around the boundary"') :]
+            log = log[: log.index('aria-label="What to show of this boundary"')]
+            rows_ = re.findall(r'class="ev f-\w+( future)?"|(later than this boundary)', log)
+            later = [bool(future) for future, line in rows_ if not line]
+            at = next((n for n, (_, line) in enumerate(rows_) if line), None)
+            assert at is not None and later[at:] and all(later[at:]), (query, seq)
+            assert not any(later[:at]) and sum(bool(line) for _, line in rows_) == 1
+
+
+def test_what_is_known_of_the_whole_log_is_called_later(full: World) -> None:
+    said = text_of(full.get(f"{LONG}/@20"))
+    assert "none in this log" not in said and "none up to here: " in said
+    assert "later: its title" not in said
+    assert "never recorded" not in text_of(full.get("/t/told/@0?only=tools"))
+    assert "later: its title" in text_of(full.get("/t/told/@0"))
+    one = full.demo[0]
+    shown = text_of(full.get(f"/t/{one}/@9?tab=evidence"))
+    assert "later whole original, with bytes of later events" in shown
+
+
+def test_the_jump_in_the_head_is_part_of_what_is_swapped(full: World) -> None:
+    """Its fields stand in the fragment, so that the address of what is shown wins."""
+    for part in ("", "view"):
+        for tab in TABS:
+            page = full.get(f"{LONG}/@77?tab={tab}&by=time", part=part)
+            fields = dict(
+                re.findall(r'<input type="hidden" form="jump" name="(\w+)" value="([^"]*)">', page)
+            )
+            wanted = {"from": "77", "by": "time"} | ({"tab": tab} if tab != "event" else {})
+            assert fields == wanted, (part, tab)
+    head = full.get(f"{LONG}/@77?tab=state")
+    form = head[head.index('id="jump"') :]
+    assert 'type="hidden"' not in form[: form.index("</form>")]
 
 
 def test_an_operation_whose_evidence_settles_nothing_is_open(

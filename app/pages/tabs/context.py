@@ -387,7 +387,10 @@ def _checked(manifest: Manifest) -> str:
 
 def _related(reads: Reads, invocation: str, built: int) -> list[Event]:
     """What follows the input under its call, up to where the call is given another one."""
-    found = reads.runtime.invocation_events(reads.who, reads.place.trajectory_id, invocation)
+    upto = reads.place.seq if reads.sealed else None
+    found = reads.runtime.invocation_events(
+        reads.who, reads.place.trajectory_id, invocation, upto=upto
+    )
     after = [event for event in found if event.sequence_number > built]
     until = next((at for at, event in enumerate(after) if event.type == "ContextBuilt"), len(after))
     return after[:until]

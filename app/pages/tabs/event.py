@@ -56,11 +56,12 @@ def load(reads: Reads) -> EventPanel:
 
 def _related(reads: Reads, event: Event) -> tuple[tuple[str, int, str], ...]:
     """Other events of the same operation or call, those after the boundary marked later."""
-    here = reads.place
+    here, runtime, who = reads.place, reads.runtime, reads.who
+    upto = here.seq if reads.sealed else None
     if event.operation_id is not None:
-        found = reads.runtime.operation_events(reads.who, here.trajectory_id, event.operation_id)
+        found = runtime.operation_events(who, here.trajectory_id, event.operation_id, upto=upto)
     elif event.invocation_id is not None:
-        found = reads.runtime.invocation_events(reads.who, here.trajectory_id, event.invocation_id)
+        found = runtime.invocation_events(who, here.trajectory_id, event.invocation_id, upto=upto)
     else:
         return ()
     return tuple(

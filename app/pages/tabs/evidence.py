@@ -55,6 +55,10 @@ class EvidencePanel:
     """Redacted places of this event's original that is shown: (rule, byte of the original)."""
     verified: str = ""
     findings: tuple[str, ...] = ()
+    beside: bool = True
+    """What is kept beside the log, as of now, is shown: sources and refused writes."""
+    whole_later: bool = False
+    """The whole original holds bytes of later events, too."""
 
 
 def load(reads: Reads, verified: Verified | None = None) -> EvidencePanel | None:
@@ -88,6 +92,11 @@ def load(reads: Reads, verified: Verified | None = None) -> EvidencePanel | None
         cannot=cannot_say(reads.record.scope.capabilities) if foreign else (),
         verified=verified[0] if verified else "",
         findings=verified[1] if verified else (),
+        beside=not reads.sealed,
+        whole_later=original is not None
+        and original.end is not None
+        and original.end < original.length
+        and not reads.at_head,
     )
 
 

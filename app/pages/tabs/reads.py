@@ -29,6 +29,8 @@ class Reads:
     items: list[Item] = field(default_factory=list)
     grades: Mapping[str, Graded] = field(default_factory=dict)
     """Of the operations held by value, by operation id."""
+    sealed: bool = False
+    """Nothing of after the boundary is read, not even to be marked so; `head` is the boundary."""
 
     @property
     def record(self) -> TrajectoryRecord:
@@ -37,8 +39,8 @@ class Reads:
 
     @property
     def at_head(self) -> bool:
-        """Whether the boundary is the newest one."""
-        return self.place.seq == self.head.sequence_number
+        """Whether the boundary is known to be the newest one of the log."""
+        return not self.sealed and self.place.seq == self.head.sequence_number
 
     def event(self) -> Event:
         """The event at the boundary, which is not 0."""
