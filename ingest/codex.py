@@ -20,7 +20,9 @@ Deliberate choices, with their reasons:
   kept as RuntimeInput.
 - A turn that ended is PAUSED: a session has no end of its own.
 - The history that a forked session copies is context, not what this session did: its calls and
-  tokens belong to the session it was copied from.
+  tokens belong to the session it was copied from. Only evidence makes a line part of the copy: the
+  id of its turn, or that it was written within a second of the line before. What nothing shows to
+  be copied counts here, so that no call and no token is lost.
 """
 
 from __future__ import annotations
@@ -85,8 +87,7 @@ class Codex:
         """A reply whose tokens are still to come, and a session that has said nothing yet."""
         entries = [Entry.of(line) for line in lines]
         if lines and lines[0].number == 1 and len(lines) <= _SILENT_LINES_MAX:
-            spoken = any(one.is_user_text or one.is_output or one.ends_turn for one in entries)
-            if not spoken:
+            if not any(one.begins for one in entries):
                 return len(lines)
         count, output = 0, False
         for one in reversed(entries[-_REPLY_LINES_MAX:]):

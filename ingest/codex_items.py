@@ -67,6 +67,7 @@ _CUT = re.compile(
     r"…\d+ (?:tokens|chars|characters) truncated…|\[\.\.\. omitted \d+ of \d+ lines \.\.\.\]"
 )
 _HEAD_CHARS = 600
+_TITLE_CHARS = 110
 _VALUES_BYTES_MAX = 8 * 1024
 _PLAN_WORDS = {"pending": "open", "in_progress": "doing", "completed": "done"}
 _UUID7 = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}")
@@ -75,6 +76,13 @@ _UUID7 = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-
 def text(value: object) -> str | None:
     """A text that says something, else None."""
     return value if isinstance(value, str) and value else None
+
+
+def one_line(whole: str) -> str:
+    """The first line that says something, printable and short."""
+    line = next((part.strip() for part in whole.splitlines() if part.strip()), "")
+    line = "".join(char if char.isprintable() else " " for char in line)
+    return line if len(line) <= _TITLE_CHARS else line[: _TITLE_CHARS - 1] + "…"
 
 
 def obj(value: object) -> dict[str, Any]:

@@ -127,6 +127,11 @@ class Entry:
         """A turn ended here."""
         return self.type in (EVENT, EXEC) and self.kind in _TURN_ENDS
 
+    @property
+    def begins(self) -> bool:
+        """Somebody says something here: what comes before it only opens the session."""
+        return self.is_user_text or self.is_output or self.ends_turn
+
     def span(self) -> tuple[int, int]:
         """First byte and one past the last byte of the payload, within the line's data."""
         data = self.line.data

@@ -4,6 +4,8 @@ INVARIANTS
 1. The events of a segment follow from it and those before it; a later segment only appends.
 2. Every event points at the bytes it was made of.
 3. A call's tokens are counted once: from its record, or from the rise of the total, never both.
+4. TaskStarted states what the lines up to the first that says something say; a title that comes
+   later stands where it was learned, and the last is the same however the file was cut.
 """
 
 from __future__ import annotations
@@ -34,9 +36,8 @@ NAME = "codex"
 VERSION = 1
 
 _SHORT_CHARS = 280
-_TITLE_CHARS = 110
 _PENDING_MAX = 32
-#: A copied history is written at once; a turn so long after the first line is no part of it.
+#: A copied history is written at once; a line so long after the one before is no part of it.
 _COPY_US = 1_000_000
 _CLAIM = "the model asked for this; the source does not record whether or when it was sent"
 _NO_EVENT = "(no event)"
@@ -145,7 +146,8 @@ class CodexRun:
         self._segment: LogSegment | None = None
         self._drafts: list[_Draft] = []
         self._started = False
-        self._title = "Codex session"
+        self._titles = _Titles()
+        self._title = self._titles.now
         self._thread: str | None = None
         self._model: str | None = None
         self._step = 0
@@ -173,7 +175,11 @@ class CodexRun:
         self._compactions = 0
         self._born: tuple[int | None, int | None] = (None, None)
         """When the session began, by its id, and when its first line was written."""
-        self._copying: tuple[int | None, int | None] | None = None
+        self._copying = False
+        self._by_turn = False
+        """A turn of the copied history says when it began."""
+        self._before: int | None = None
+        """When the line before was written."""
         self._copied_from: str | None = None
         self._copied = 0
         self._unknown_usage = 0
@@ -204,11 +210,14 @@ class CodexRun:
                 self._count("line that could not be read", "Unparsed")
                 continue
             if self._copied_from is None and (other := self._other_session(entry)) is not None:
-                self._copied_from, self._copying = other, self._born
-            if self._copying is not None and not self._ends_copy(entry):
+                self._copied_from, self._copying = other, True
+            if self._copied_from is not None and self._is_copied(entry):
                 self._copy(entry)
-                continue
-            self._handlers.get(entry.type, self._other)(entry)
+            else:
+                self._handlers.get(entry.type, self._other)(entry)
+                self._named(entry)
+            self._titles.hear(entry.user_text)
+            self._retitle(entry)
         for reply in (self._open, self._last):
             if reply is not None:
                 reply.stated, reply.part = True, None
@@ -294,17 +303,20 @@ class CodexRun:
         meta = first.payload if first.type == SESSION else {}
         names = (meta.get("id"), meta.get("session_id"), first.payload.get("thread_id"))
         self._thread = next((name for name in map(items.text, names) if name), None)
+        second = entries[1] if len(entries) > 1 else None
+        entries = _beginning(entries)
         self.layout = _layout(entries)
         model = next((m for m in map(_model_of, entries) if m is not None), None)
         words = next((t for t in (one.user_text for one in entries) if t is not None), None)
-        self._title = _title(words, meta)
+        self._titles = _Titles(words, meta)
+        self._title = self._titles.now
         forked = items.text(meta.get("forked_from_id"))
         born = items.instant_of_id(self._thread) or items.instant(meta.get("timestamp"))
         self._born = (born, first.at)
-        if forked is None and len(entries) > 1:
-            forked = self._other_session(entries[1])
+        if forked is None and second is not None:
+            forked = self._other_session(second)
         if forked is not None:
-            self._copied_from, self._copying = forked, self._born
+            self._copied_from, self._copying = forked, True
         parent = _parent_of(meta)
         version = items.text(meta.get("cli_version"))
         self._add(
@@ -333,6 +345,20 @@ class CodexRun:
         )
         self._count("session", "TaskStarted")
 
+    def _named(self, entry: Entry) -> None:
+        """A name somebody gave this session."""
+        payload = entry.payload
+        if entry.type != EVENT or entry.kind != "thread_name_updated":
+            return
+        if self._copied_from is None or items.text(payload.get("thread_id")) == self._thread:
+            self._titles.name(items.text(payload.get("thread_name")))
+
+    def _retitle(self, entry: Entry) -> None:
+        if self._titles.now != self._title:
+            self._title = self._titles.now
+            self._add(entry, "title", RuntimeInput(kind="title", text=self._title))
+            self._count("a better title", "RuntimeInput")
+
     def _other_session(self, entry: Entry) -> str | None:
         """The session whose history follows, where the second line of the file names another."""
         if entry.type != SESSION or entry.line.number != 2:
@@ -352,23 +378,30 @@ class CodexRun:
 
     # --- copied history ----------------------------------------------------------------------
 
-    def _ends_copy(self, entry: Entry) -> bool:
-        """Whether a turn of this session begins here."""
-        marks = entry.type == "turn_context" or (
-            entry.type == EVENT and entry.kind in ("task_started", "turn_started")
-        )
-        if not marks:
-            return False
-        assert self._copying is not None
-        born, written = self._copying
-        began = items.instant_of_id(entry.payload.get("turn_id"))
+    def _is_copied(self, entry: Entry) -> bool:
+        """Whether a line of a session that began with a copy is part of the copy.
+
+        Only evidence makes it one: without it the line counts here, because a token that is
+        counted in two sessions can be seen and one that is counted in none cannot.
+        """
+        before, self._before = self._before, entry.at
+        born, written = self._born
+        began = items.instant_of_id(entry.payload.get("turn_id")) if _opens_turn(entry) else None
         if began is not None and born is not None:
-            own = began >= born - 1000
-        else:
-            own = written is not None and entry.at is not None and entry.at - written > _COPY_US
-        if own:
-            self._copying = None
-        return own
+            self._copying = began < born - 1000
+            self._by_turn = True
+        elif entry.type == "token_usage_record":
+            thread = items.text(entry.payload.get("thread_id"))
+            if thread is not None and thread == self._thread:
+                self._copying = False
+        elif not self._copying:
+            pass
+        elif written is None:
+            self._copying = self._by_turn or entry.line.number <= 2
+        elif entry.at is not None:
+            since = written if _opens_turn(entry) else max(before or written, written)
+            self._copying = entry.at - since <= _COPY_US
+        return self._copying
 
     def _copy(self, entry: Entry) -> None:
         """A line of another session's history: context, and nothing this session did."""
@@ -1128,17 +1161,43 @@ def _layout(entries: list[Entry]) -> str:
     return "Codex rollout"
 
 
-def _title(words: str | None, meta: dict[str, Any]) -> str:
-    """One line: the first words of the person, else the folder it worked in."""
-    line = next((part.strip() for part in (words or "").splitlines() if part.strip()), "")
-    line = "".join(char if char.isprintable() else " " for char in line)
-    if len(line) > _TITLE_CHARS:
-        line = line[: _TITLE_CHARS - 1] + "…"
-    if line:
-        return line
-    folder = (items.text(meta.get("cwd")) or "").rstrip("/").rpartition("/")[2]
-    folder = "".join(char if char.isprintable() else " " for char in folder)[:_TITLE_CHARS]
-    return f"Codex session in {folder}" if folder else "Codex session"
+class _Titles:
+    """One line: the newest name given, else the first words of the person, else the folder."""
+
+    def __init__(self, words: str | None = None, meta: dict[str, Any] | None = None) -> None:
+        folder = (items.text((meta or {}).get("cwd")) or "").rstrip("/").rpartition("/")[2]
+        folder = items.one_line(folder)
+        self.now = f"Codex session in {folder}" if folder else "Codex session"
+        self._rank = 0
+        self.hear(words)
+
+    def hear(self, words: str | None) -> None:
+        """Words of the person; only the first count."""
+        if not self._rank:
+            self._take(1, words)
+
+    def name(self, name: str | None) -> None:
+        """A name given to the session."""
+        self._take(2, name)
+
+    def _take(self, rank: int, given: str | None) -> None:
+        line = items.one_line(given or "")
+        if line:
+            self._rank, self.now = rank, line
+
+
+def _beginning(entries: list[Entry]) -> list[Entry]:
+    """The lines up to the first in which somebody says something; all where nobody does."""
+    for number, entry in enumerate(entries, 1):
+        if entry.begins:
+            return entries[:number]
+    return entries
+
+
+def _opens_turn(entry: Entry) -> bool:
+    return entry.type == "turn_context" or (
+        entry.type == EVENT and entry.kind in ("task_started", "turn_started")
+    )
 
 
 def _kind(entry: Entry) -> str:

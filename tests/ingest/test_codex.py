@@ -16,6 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from core.canonical import digest_text, sha256
+from core.events.context import RuntimeInput
 from core.events.control import ControlChanged, PlanChanged
 from core.events.model_call import ContextBuilt, ModelReplied
 from core.events.source import Unparsed
@@ -29,6 +30,7 @@ from ingest.demo import DATA
 from ingest.lines import read_lines
 from runtime.time_travel import record_at
 from store.open import Opened
+from tests.ingest.loglines import record_of
 from tests.ingest.support import TENANT, everything, families, give, log_of, of_type, take
 from tests.require import need, samples, samples_generated
 
@@ -99,7 +101,9 @@ def facts(events: Sequence[BuiltEvent]) -> dict[str, Any]:
     for one in events:
         payload = one.payload
         if isinstance(payload, TaskStarted):
-            continue  # Its title and task are what the first segment holds of them.
+            continue  # Where the start was cut off, it says less of the title and the task.
+        if isinstance(payload, RuntimeInput) and payload.kind == "title":
+            continue
         if isinstance(payload, ModelReplied):
             assert one.event.invocation_id is not None
             told = replies.setdefault(
@@ -123,7 +127,7 @@ def facts(events: Sequence[BuiltEvent]) -> dict[str, Any]:
     for told in replies.values():
         told["texts"] = "\n\n".join(told["texts"])
         del told["parts"]
-    return {"replies": replies, "rest": rest}
+    return {"title": record_of("a", list(events)).scope.title, "replies": replies, "rest": rest}
 
 
 # --- samples ---------------------------------------------------------------------------------
@@ -539,6 +543,68 @@ def test_a_forked_session_counts_only_what_it_did_itself() -> None:
         (context,) = payloads(events, ContextBuilt)
         assert (context.count, context.model) == (5, "m-2")
         assert run.findings.gaps["copied"].what == "what 8 copied lines did"
+
+
+@pytest.mark.parametrize("how", ["a pause", "no times", "its own record", "a slow copy"])
+def test_a_fork_without_a_mark_after_the_copy_loses_no_call_and_no_token(how: str) -> None:
+    lines = [json.loads(line) for line in forked().splitlines()]
+    copied, own = lines[:9], lines[11:]
+    for number, line in enumerate(copied):
+        line["timestamp"] = f"2026-11-20T09:00:00.{number:03}Z"
+    if how == "no times":
+        del copied[2:4]
+        for line in (*copied, *own):
+            del line["timestamp"]
+    elif how == "its own record":
+        for line in own:
+            line["timestamp"] = copied[0]["timestamp"]
+        usage = {"input_tokens": 7, "cached_input_tokens": 2, "output_tokens": 3}
+        record = {"thread_id": copied[0]["payload"]["id"], "response_id": "r9", "usage": usage}
+        own.append(own[0] | {"type": "token_usage_record", "payload": record})
+    elif how == "a slow copy":
+        for line in copied[2:]:
+            line["timestamp"] = "2026-11-20T09:00:05.000Z"
+        copied.insert(2, copied[1] | {"type": "world_state", "payload": {"late": True}})
+        copied[2]["timestamp"] = "2026-11-20T09:00:04.000Z"
+    data = lines_of([*copied, *own])
+    count = len(data.splitlines())
+    for cuts in ((), (1,), (2, 5), tuple(range(1, count))):
+        run, segments = derive(data, cuts)
+        events = [one for part in segments for one in part]
+        tokens = run.findings.tokens
+        asked = [one.call_id for one in payloads(events, ToolIntent)]
+        if how == "no times":
+            # Nothing tells the copy from what follows it: all of it counts here.
+            assert (asked, tokens.output) == (["old", "new"], 80)
+        elif how == "its own record":
+            assert (asked, tokens.input, tokens.cache_read, tokens.output) == ([], 5, 2, 3)
+        else:
+            assert asked == ["new"]
+            assert (tokens.input, tokens.cache_read, tokens.output) == (100, 1000, 30)
+        assert len(payloads(events, ToolResult)) == len(asked)
+
+
+def test_a_session_is_called_by_its_first_words_and_then_by_the_name_given() -> None:
+    mine = META | {"id": "t-1", "cwd": "/work/plums"}
+    lines = [
+        ("session_meta", mine),
+        said("user", "<environment_context>x</environment_context>"),
+        said("user", "Mend the gate."),
+        event("thread_name_updated", thread_id="t-1", thread_name="The gate"),
+        said("user", "And the fence."),
+        event("thread_name_updated", thread_id="t-1"),
+    ]
+    expected = {1: "Codex session in plums", 3: "Mend the gate.", 4: "The gate", 6: "The gate"}
+    for upto, title in expected.items():
+        _, events = whole(stamp(lines[:upto]))
+        assert record_of("a", events).scope.title == title
+    run, events = whole(stamp(lines))
+    (started,) = payloads(events, TaskStarted)
+    assert (started.title, started.task) == ("Mend the gate.", "Mend the gate.")
+    for cut in range(1, len(lines)):
+        run, segments = derive(stamp(lines), (cut,))
+        assert run.feed(LogSegment(2, "", 0, 0, ())) == ()
+        assert record_of("a", [one for part in segments for one in part]).scope.title == "The gate"
 
 
 def test_a_rollback_takes_turns_out_of_the_context() -> None:
