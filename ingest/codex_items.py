@@ -62,12 +62,22 @@ _COVERS = "that the call came back with this output; no exit status is recorded"
 _EXIT_CODE = re.compile(
     r"^(?:Exit code: |exit code: |Process exited with code |\(exit code )(-?\d{1,9})\b", re.M
 )
+#: Sentences of the program, not of a command, at the beginning of an output: the call did not run
+#: or was given up.
+_REFUSED = re.compile(
+    r"apply_patch verification failed\b|failed to parse (?:function|custom tool) arguments\b"
+    r"|unsupported (?:custom tool )?call\b|tool call (?:error|failed)\b|(?:err|execution error): "
+    r"|patch rejected\b|(?:unified exec|exec_command|write_stdin) failed\b"
+)
+#: Named in the report beside how many results it decided.
+REFUSED = "the program's own words at the beginning of the output"
 _RUNNING = re.compile(r"^Process running with session ID \S+", re.M)
 _CUT = re.compile(
     r"…\d+ (?:tokens|chars|characters) truncated…|\[\.\.\. omitted \d+ of \d+ lines \.\.\.\]"
 )
 _HEAD_CHARS = 600
 _TITLE_CHARS = 110
+_QUOTED_CHARS = 200
 _VALUES_BYTES_MAX = 8 * 1024
 _PLAN_WORDS = {"pending": "open", "in_progress": "doing", "completed": "done"}
 _UUID7 = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}")
@@ -242,6 +252,8 @@ def _status(
         return "failed", None, None
     if success is True:
         return "succeeded", None, None
+    if _REFUSED.match(head.lstrip()):
+        return "failed", None, f"the output says: {head.strip().splitlines()[0][:_QUOTED_CHARS]}"
     return "succeeded", _COVERS, None
 
 

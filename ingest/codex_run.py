@@ -182,6 +182,8 @@ class CodexRun:
         """When the line before was written."""
         self._copied_from: str | None = None
         self._copied = 0
+        self._refused = 0
+        """Results that say in words that their call failed."""
         self._unknown_usage = 0
         self._handlers: dict[str, Callable[[Entry], None]] = {
             SESSION: self._session,
@@ -585,6 +587,12 @@ class CodexRun:
             operation_id=operation_id,
             attempt_id=attempt_id,
         )
+        if found.status == "failed" and found.proof is not None:
+            note = "{} results are `failed` by " + items.REFUSED
+            if self._refused:
+                self.findings.notes.remove(note.format(self._refused))
+            self._refused += 1
+            self.findings.notes.append(note.format(self._refused))
         self.findings.pairings[rule] += 1
         self._count(entry.kind, "ToolResult")
 

@@ -13,7 +13,8 @@ Deliberate choices, with their reasons:
   next one. Where a file has neither, the input is the history up to there, and `partial`: the
   program may have shortened old messages before it sent them.
 - An observation says that the command came back, not how: the program records no exit code. So a
-  result is `succeeded` for that check alone, and names it (`covers`).
+  result is `succeeded` for that check alone, and names it (`covers`). Where the program's own words
+  say that it rejected the command, it is `failed` and the proof quotes them (swe_refusals).
 - `submitted` is COMPLETED. Every other exit status is FAILED with the source's word as detail, also
   `submitted (exit_cost)`: a limit ended the run, and the program handed in what was there.
 - Totals that are all zero while there are replies are not stated: a person's demonstration or a

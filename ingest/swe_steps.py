@@ -29,7 +29,7 @@ from core.events.model_call import ContextBuilt, ModelReplied
 from core.events.task import Capabilities, TaskStarted
 from core.events.tool import ResultStatus, ToolIntent, ToolResult
 from core.strictjson import loads
-from ingest import replies
+from ingest import replies, swe_refusals
 from ingest.base import Findings
 from ingest.build import Builder, NativeIds, original
 from ingest.replies import Call
@@ -50,7 +50,6 @@ _DELIVERED = (
 )
 _CLAIM = "the model asked for this; the source does not record whether or when it was sent"
 _COVERS = "that the command came back with this output; its exit code is not recorded"
-_TIMEOUTS = ("The command '", "EXECUTION TIMED OUT")
 _TASK_MARKS = ("ISSUE:", "Here's the issue text:", "<pr_description>", "TASK DESCRIPTION:")
 
 Claim = Literal["rebuilt", "partial"]
@@ -142,6 +141,9 @@ class Walk:
         self._totals: tuple[int, int] | None = None
         self._replies = 0
         self._unanswered = 0
+        self._action = ""
+        """The newest command."""
+        self._refused = 0
         self._waiting: str | None = None
         self._demonstrations = 0
 
@@ -170,7 +172,11 @@ class Walk:
         found.gap("reservations and authorizations", "the program makes none")
         found.gap("retries of a model call", "they happen inside the client and leave no trace")
         found.gap("changes of the workspace", "only the commands and their output are recorded")
-        found.gap("exit codes", "a step records what came back, not how the command ended")
+        found.gap(
+            "exit codes",
+            "a step records what came back, not how the command ended; a result is succeeded for "
+            "that alone, unless the program's own words say otherwise",
+        )
         found.gap(
             "the request as it was sent",
             "the messages are known, the bytes on the wire are not, nor the tool descriptions",
@@ -184,6 +190,8 @@ class Walk:
             found.notes.append(
                 f"{self._demonstrations} messages are demonstrations: context, no steps of this run"
             )
+        if self._refused:
+            found.notes.append(f"{self._refused} results are `failed` by {swe_refusals.RULE}")
         if self._waiting is not None:
             self._unanswered += 1
         if self._unanswered:
@@ -516,6 +524,7 @@ class Walk:
         ref: BlobRef,
     ) -> None:
         call = calls[0] if calls else None
+        self._action = action
         arguments: dict[str, Any] = {"command": action}
         if call is not None:
             given = call.arguments
@@ -550,18 +559,21 @@ class Walk:
     ) -> None:
         status: ResultStatus = "succeeded"
         covers: str | None = _COVERS
-        error = None
+        error = proof = None
         if refused:
             status, covers = "unknown", None
             error = "the program recorded no state after it: it refused the command, or lost it"
-        elif observation.startswith(_TIMEOUTS) and (
-            "was cancelled because" in observation[:4000] or observation.startswith(_TIMEOUTS[1])
-        ):
+        elif swe_refusals.timed_out(observation):
             status, covers = "timeout", None
+        elif (words := swe_refusals.refused(self._action, observation)) is not None:
+            status, covers = "failed", None
+            proof = f"the observation says: {words}"
+            self._refused += 1
         self._add(
             ToolResult(
                 status=status,
                 basis="sender",
+                proof=proof,
                 covers=covers,
                 observation=observation,
                 error=error,

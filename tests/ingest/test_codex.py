@@ -492,13 +492,24 @@ def test_a_result_before_its_call_is_matched_to_nothing(opened: Opened) -> None:
             [{"type": "input_text", "text": "x"}, {"type": "input_image", "image_url": "d"}],
             "succeeded",
         ),
+        ("apply_patch verification failed: Failed to find expected lines in a.py", "failed"),
+        ("failed to parse function arguments: EOF while parsing", "failed"),
+        ("unsupported call: shel", "failed"),
+        ("Exit code: 0\nOutput:\nunsupported call: x", "succeeded"),
+        ("a.txt: unsupported call", "succeeded"),
         (None, "succeeded"),
     ],
 )
 def test_what_an_output_says_of_its_call(output: object, status: str) -> None:
     data = stamp([("session_meta", META), called("shell", "c1"), answered("c1", output)])
-    (result,) = payloads(whole(data)[1], ToolResult)
+    run, events = whole(data)
+    (result,) = payloads(events, ToolResult)
     assert result.status == status
+    by_words = result.status == "failed" and result.proof is not None
+    assert by_words == any("own words" in note for note in run.findings.notes)
+    if by_words:
+        assert str(output).startswith(result.proof.removeprefix("the output says: "))
+        assert result.covers is None
 
 
 # --- forks, rollbacks, older layouts ---------------------------------------------------------

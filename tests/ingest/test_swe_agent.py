@@ -376,6 +376,76 @@ def test_a_command_that_was_refused_or_timed_out_settles_nothing(opened: Opened)
     assert [one.status for one in results] == ["unknown", "timeout"] + ["succeeded"] * 3
 
 
+EDIT = "edit 4:4\nx = (\nend_of_edit"
+
+
+@pytest.mark.parametrize(
+    ("action", "observation", "says"),
+    [
+        (EDIT, "Your proposed edit has introduced new syntax error(s). Please\n\nERRORS:", True),
+        ("edit 'a' 'b'", "Your edit was not applied (file not modified): Text 'a' not", True),
+        (
+            "str_replace_editor str_replace a.py",
+            "ERROR:\nNo replacement was performed, old_str",
+            True,
+        ),
+        ("open", 'Usage: open "<file>" [<line_number>]', True),
+        ("open lost.py", "File lost.py not found", True),
+        ("goto 900", "Error: <line> must be less than or equal to 20", True),
+        ("scroll_down", "No file open. Use the open command first.", True),
+        ("vim a.py", "Interactive operation 'vim' is not supported by this environment", True),
+        ("ls (", "Your bash command contained syntax errors. Please fix the syntax", True),
+        ("opne a.py", "bash: line 1: opne: command not found", True),
+        ("opne a.py", "/bin/bash: opne: command not found\r\n", True),
+        ("make", "\nCOMMAND FAILED TO EXECUTE. RESTARTING PROCESS.", True),
+        ("make", "gcc a.c\n\nEXECUTION TIMED OUT", None),
+        (
+            "make",
+            "EXECUTION TIMED OUT BECAUSE NO OUTPUT WAS PRODUCED FOR MORE THAN 9 SECONDS.",
+            None,
+        ),
+        # What a file or another program says is no word of SWE-agent.
+        ("cat log.txt", "Your proposed edit has introduced new syntax error(s).", False),
+        ("cat README", "Usage: open <file>", False),
+        ("make all", "/bin/sh: line 1: cc: command not found", False),
+        ("opne a.py; ls", "bash: line 1: opne: command not found\na.py", False),
+        ("python a.py", "Traceback (most recent call last):\nValueError", False),
+        ("open a.py", "[File: a.py (2 lines total)]\n1:Usage: open\n2:Error: no", False),
+    ],
+)
+def test_words_of_the_program_say_that_a_command_was_rejected(
+    opened: Opened, action: str, observation: str, says: bool | None
+) -> None:
+    value = document()
+    value["trajectory"][1] |= {"action": action, "observation": observation}
+    report = give(opened, dumped(value), "said.traj")
+    result = of_type(opened, report.trajectories[0].id, "ToolResult")[1]
+    assert result.observation == observation
+    notes = [note for note in report.findings.notes if "own words" in note]
+    if says:
+        assert (result.status, result.covers) == ("failed", None)
+        quoted = result.proof.removeprefix("the observation says: ")
+        assert quoted and quoted in observation
+        assert notes == [
+            "1 results are `failed` by SWE-agent's own words at the beginning or end of the "
+            "observation"
+        ]
+    else:
+        assert result.status == ("timeout" if says is None else "succeeded")
+        assert (result.covers is None) == (says is None)
+        assert (result.proof, notes) == (None, [])
+
+
+def test_a_rejected_edit_of_a_sample_is_no_success(shared: Opened) -> None:
+    need("samples")
+    for name in ("default_cursors", "function_calling_install-1"):
+        path = samples() / f"swe_agent/marshmallow-1867_{name}.traj"
+        results = of_type(shared, take(shared, path).trajectories[0].id, "ToolResult")
+        (failed,) = [one for one in results if one.status == "failed"]
+        assert failed.proof.startswith("the observation says: Your proposed edit has introduced")
+        assert {one.status for one in results if one is not failed} == {"succeeded"}
+
+
 @pytest.mark.parametrize(
     ("value", "why"),
     [
