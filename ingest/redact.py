@@ -20,11 +20,11 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from ingest import redact_names, redact_tokens
+from ingest import redact_names, redact_places, redact_tokens, redact_view
 from ingest.redact_own import OwnRule, digest_of
 
 #: Number of the newest built-in rule; grows with every rule that is added, never falls.
-NEWEST = max(redact_tokens.NEWEST, redact_names.NEWEST)
+NEWEST = redact_places.NEWEST
 
 _MARK = re.compile(rb"\[redac(?:t(?:e(?:d(?::(?:[a-z0-9-]{1,40}(?:\](?:\*{0,100000})?)?)?)?)?)?)?")
 
@@ -93,12 +93,19 @@ def redact(data: bytes, rules: Rules) -> tuple[bytes, list[Found]]:
     """
     if rules.none or not data:
         return data, []
-    hits = list(redact_tokens.find(data, rules.builtin))
-    hits += redact_names.find(data, rules.builtin)
+    view = redact_view.View(data)
+    if rules.builtin >= redact_view.NUMBER:
+        view = redact_view.of(data)
+    text, low = view.text, view.text.lower()
+    hits = list(redact_tokens.find(text, rules.builtin))
+    hits += redact_names.find(text, low, rules.builtin)
+    hits += redact_places.find(text, low, rules.builtin)
     for own in rules.own:
-        hits += own.find(data)
+        hits += own.find(view)
     if not hits:
         return data, []
+    if view.steps:
+        hits = [(name, *view.range(start, end)) for name, start, end in hits]
     found = [Found(name, start, end) for name, start, end in _merged(hits)]
     out = bytearray(data)
     for one in found:

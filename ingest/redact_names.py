@@ -69,11 +69,11 @@ _WORD = bytes(
 )
 
 
-def find(data: bytes, newest: int) -> Iterator[Hit]:
-    """What stands under a name of a secret, and behind `Bearer`, in no order."""
+def find(data: bytes, low: bytes, newest: int) -> Iterator[Hit]:
+    """What stands under a name of a secret, and behind `Bearer`, in no order; `low` is `data` in
+    lower case."""
     if newest < _NUMBER:
         return
-    low = data.lower()
     strings = Strings(data)
     for anchor in _ANCHORS:
         skip = 0
@@ -92,7 +92,7 @@ def find(data: bytes, newest: int) -> Iterator[Hit]:
     for match in _BEARER_AT.finditer(low):
         start, end = match.span("secret")
         value = data[start:end]
-        if _RANDOM.match(value) and not _stand_in(value):
+        if _RANDOM.match(value) and not is_stand_in(value):
             yield BEARER_RULE, start, end
 
 
@@ -163,7 +163,7 @@ def _quoted(data: bytes, at: int, opened: bytes, strength: int) -> tuple[int, in
     scheme = _SCHEME.match(data, at, end)
     start = scheme.end() if scheme is not None else at
     value = data[start:end]
-    if len(value) < VALUE_BYTES_MIN or _stand_in(value):
+    if len(value) < VALUE_BYTES_MIN or is_stand_in(value):
         return None
     if strength < 2 and not _RANDOM.match(value):
         return None
@@ -201,7 +201,7 @@ def _bare(
     while end < len(data) and data[end] & 0xC0 == 0x80:
         end += 1
     value = data[start:end]
-    if len(value) < VALUE_BYTES_MIN or value[:1] in b"$%=" or _stand_in(value):
+    if len(value) < VALUE_BYTES_MIN or value[:1] in b"$%=" or is_stand_in(value):
         return None
     if data[end : end + 1] in (b"(", b"[", b"{") or _IDENTIFIER.match(value):
         return None  # a call, a lookup, a type
@@ -214,7 +214,7 @@ def _bare(
     return None
 
 
-def _stand_in(value: bytes) -> bool:
+def is_stand_in(value: bytes) -> bool:
     """A word that people write instead, a variable, a template, or what is redacted already."""
     if value.startswith((b"<", b"$", b"{", b"%", b"[redac")):
         return True

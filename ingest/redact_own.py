@@ -21,6 +21,7 @@ from pathlib import Path
 from core.canonical import canonical
 from core.errors import ImportRefused, InvalidInput
 from ingest.redact_strings import Strings
+from ingest.redact_view import View
 
 FILE = "redaction.toml"
 RULES_MAX = 50
@@ -41,9 +42,9 @@ class OwnRule:
     pattern: str
     ignore_case: bool = False
 
-    def find(self, data: bytes) -> Iterator[Hit]:
+    def find(self, view: View) -> Iterator[Hit]:
         """Its matches, line by line. ImportRefused where one cannot be hidden in place."""
-        compiled = _compiled(self)
+        compiled, data = _compiled(self), view.text
         strings = Strings(data)
         start = 0
         while start < len(data):
@@ -52,15 +53,15 @@ class OwnRule:
             for match in compiled.finditer(data[start:end]):
                 if match.end() > match.start():
                     first, last = start + match.start(), start + match.end()
-                    self._check(data, (start, end), strings, (first, last))
+                    self._check(view, (start, end), strings, (first, last))
                     yield self.name, first, last
             start = end + 1
 
     def _check(
-        self, data: bytes, line: tuple[int, int], strings: Strings, found: tuple[int, int]
+        self, view: View, line: tuple[int, int], strings: Strings, found: tuple[int, int]
     ) -> None:
         """ImportRefused unless the range lies within one string, or its line is none of JSON."""
-        start, end = found
+        data, (start, end) = view.text, found
         string = strings.around(start)
         if string is None:
             if data.find(b'"', *line) < 0 and not data[line[0] : line[1]].strip().isdigit():
@@ -69,12 +70,13 @@ class OwnRule:
             string[0] < start and end < string[1] and not _splits_an_escape(data, string[0], found)
         ):
             return
+        offset = view.range(start, end)[0]
         raise ImportRefused(
             f"the rule {self.name!r} of {FILE} finds bytes that are no text of their own (a "
             "number, half of an escape, or part of the JSON around a text), and hiding them would "
             "break the file: make the rule narrower",
-            where=f"byte {start}",
-            offset=start,
+            where=f"byte {offset}",
+            offset=offset,
             reason="redaction",
         )
 

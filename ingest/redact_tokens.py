@@ -47,6 +47,21 @@ _DIGIT = rb"(?=[A-Za-z0-9_-]{0,200}[0-9])"
 
 _WEB_TOKEN = rb"eyJ[A-Za-z0-9_-]{10,8000}\.eyJ[A-Za-z0-9_-]{10,16000}\.[A-Za-z0-9_-]{0,4000}"
 
+#: The number an editor or a tool puts before a line.
+NUMBERED = rb" {0,8}[0-9]{1,6}(?:\\{1,16}t|\t|\xe2\x86\x92|[:|] ?| )"
+_KEY_LINES = (
+    rb"(?:[A-Za-z0-9+/=]|\\{1,16}(?:[rt/]|u00[0-9a-fA-F]{2})|\\{1,16}n(?:"
+    + NUMBERED
+    + rb")?){20,20000}+"
+)
+#: Lines of a private key, from a place in the first of them on.
+KEY_BODY = re.compile(_KEY_LINES)
+#: Keys that begin with a long run of letters in the formats of OpenSSH and PKCS 8.
+_KEY_RUN = re.compile(
+    rb"(?=b3BlbnNzaC1rZXktdjEA|MII[A-Za-z0-9]{2}[AQgw]IBADANBgkqhkiG9w0B"
+    rb"|MIG[A-Za-z0-9]AgEAM(?:BMGByqGSM49|BAGByqGSM49)|MC4CAQAwBQYDK2Vw)" + _KEY_LINES
+)
+
 TOKENS: tuple[TokenRule, ...] = (
     _rule(1, "anthropic-key", "sk", rb"sk-ant-[A-Za-z0-9_-]{16,400}"),
     _rule(2, "openai-key", "sk", rb"sk-(?:proj|svcacct|admin|None)-[A-Za-z0-9_-]{16,400}"),
@@ -88,6 +103,7 @@ TOKENS: tuple[TokenRule, ...] = (
     _rule(38, "strandline-token", "st", rb"stl_[A-Za-z0-9_-]{32,64}"),
     _rule(39, "telegram-token", "AA", rb"(?<=[0-9]:)AA[A-Za-z0-9_-]{33}"),
     _rule(40, "web-token", "ey", _WEB_TOKEN),
+    TokenRule(63, "private-key", (b"b3", b"MI", b"MC"), _KEY_RUN),
 )  # fmt: skip
 _BY_HEAD: dict[bytes, tuple[TokenRule, ...]] = {
     head: tuple(rule for rule in TOKENS if head in rule.heads)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 import re
 import time
 import tomllib
@@ -14,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from core.errors import ImportRefused, InvalidInput
-from ingest import redact_names, redact_own, redact_tokens
+from ingest import redact_names, redact_own, redact_places, redact_tokens, redact_view
 from ingest.redact import NO_RULES, Rules, agrees, as_known, cover, redact
 from ingest.redact_own import OwnRule
 from tests.require import ROOT, need, samples, samples_generated
@@ -161,6 +162,13 @@ LEFT = (
     "toolu_01AbCdEfGhIjKlMnOpQrStUv msg_01AbCdEfGhIjKlMnOpQrStUv",
     "keyboard: qwerty123456 monkey: banana12345",
     '{"is_secret": "yes12345", "has_token": "abcdef0123456789abcdef"}',
+    "Cookie: theme=dark; path=/; max-age=3600 and cookie=value",
+    "docker run -u 1000:1000 -p8080:80 image; curl -o x https://x.example:8443/",
+    "mysql -u root -p$PASS; mkdir -pv a/b; mysql -u root -p shop",
+    "curl -u $USER:$PASS -u user:password -u '<user>:<password>' x",
+    "the machine has a login and a password",
+    '{"auth": "Bearer", "author": "bobbob12", "auth": "bm9jb2xvbg=="}',
+    "?sig=abc&signature=none",
 )
 
 
@@ -183,6 +191,28 @@ def test_the_samples_raise_no_false_alarm() -> None:
     assert found == []
 
 
+AROUND = (
+    ("cookie", "Cookie: theme=dark; sessionid=abc123def; lang=en", "abc123def"),
+    ("cookie", "Set-Cookie: connect.sid=s%3Aabc123; Path=/; HttpOnly", "s%3Aabc123"),
+    ("cookie", '{"Cookie": "JSESSIONID=0123456789ABCDEF"}', "0123456789ABCDEF"),
+    ("cookie", "curl --cookie 'auth_session=zzz999' https://x.example", "zzz999"),
+    ("command-password", "curl -s -u bob:hunter2x https://x.example", "hunter2x"),
+    ("command-password", 'curl --user "bob:two words" https://x.example', "two words"),
+    ("command-password", "curl 'https://x.example/?a=1&b=2' \\\n  -u bob:hunter2x", "hunter2x"),
+    ("command-password", "sshpass -p hunter2x ssh bob@host", "hunter2x"),
+    ("command-password", "sshpass -p 'hunter 2x' ssh bob@host", "hunter 2x"),
+    ("command-password", "mysql -h db -u root -phunter2x shop", "hunter2x"),
+    ("command-password", "mysqldump -uroot -p'hunter 2x' shop", "hunter 2x"),
+    ("netrc-password", "machine x.example login bob password hunter2x", "hunter2x"),
+    ("netrc-password", "machine x.example\n\tlogin bob\n\tpassword hunter2x\n", "hunter2x"),
+    (
+        "link-signature",
+        "https://a.example/c?sv=2022-11-02&sig=" + "aB3%2F" * 8 + "%3D&se=1",
+        "aB3%2F" * 8,
+    ),
+    ("registry-login", '{"auths":{"r.example":{"auth":"Ym9iOmh1bnRlcjJ4"}}}', "Ym9iOmh1bnRlcjJ4"),
+)
+
 JSON = st.recursive(
     st.none()
     | st.booleans()
@@ -192,8 +222,12 @@ JSON = st.recursive(
         [
             *PROVIDERS.values(),
             *(text for text, _ in NAMED),
+            *(text for _, text, _ in AROUND),
             *LEFT,
             PEM,
+            PEM.partition("\n")[2],
+            "curl -u a:",
+            "Cookie: sid=",
             'a "password": "x\\"y12345" b',
             "password: ",
             "token='",
@@ -225,10 +259,185 @@ def shape(value: Any) -> Any:
     return "text" if isinstance(value, str) else value
 
 
+def excerpt(depth: int, part: slice, *, numbered: bool) -> tuple[bytes, list[bytes]]:
+    """Some lines of a private key inside JSON, and those of them that are secret."""
+    body = [
+        "MIIEpAIBAAKCAQEA" + "aB3/" * 12,
+        *(f"{n}xY+" * 16 for n in range(1, 5)),
+        "c2hvcnQ=",
+        made("-----END RSA ", "PRIVATE KEY-----"),
+    ][part]
+    text = "\n".join(f"{n:>6}\t{one}" if numbered else one for n, one in enumerate(body, 3))
+    for _ in range(depth):
+        text = json.dumps({"t": f"{text}", "z": "end"})
+    return text.encode(), [one.encode() for one in body if "-----" not in one]
+
+
+@pytest.mark.parametrize("depth", [1, 2, 3])
+@pytest.mark.parametrize("numbered", [False, True])
+@pytest.mark.parametrize("part", [slice(0, 3), slice(1, 7), slice(3, 7), slice(0, 7)])
+def test_an_excerpt_of_a_private_key_is_hidden_by_either_end(
+    depth: int, numbered: bool, part: slice
+) -> None:
+    before, secret = excerpt(depth, part, numbered=numbered)
+    after, found = redact(before, ALL)
+    assert {one.rule for one in found} == {"private-key"}
+    assert [one for one in secret if one in after] == []
+    assert shape(json.loads(after)) == shape(json.loads(before))
+    assert b"end" in after
+
+
+def test_keys_of_every_format_are_known_by_their_first_line() -> None:
+    heads = (
+        "MIIEpAIBAAKCAQEAw/8+1234", "MIIEvQIBADANBgkqhkiG9w0BAQEFAASC", "MHcCAQEEIBxX+12345/6",
+        "MIGkAgEBBDDw9JTRZuzyKJFa", "MIHcAgEBBEIBbK5g8fzGx6Xq", "MC4CAQAwBQYDK2VwBCIEIKs1",
+        "MIGHAgEAMBMGByqGSM49AgEG", "MIG2AgEAMBAGByqGSM49AgEG",
+        "b3BlbnNzaC1rZXktdjEAAAAABG5vbmU",
+    )  # fmt: skip
+    for head in heads:
+        line = head.ljust(64, "k") + "\n" + "Zz9/" * 12
+        for depth in (1, 2):
+            after, found = redact(nested(f"here:\n{line}\nthere", depth), ALL)
+            assert [one.rule for one in found] == ["private-key"], head
+            assert b"Zz9/" not in after
+
+
+def test_what_only_looks_like_lines_of_a_key_is_left() -> None:
+    certificate = "MIIDdzCCAl+gAwIBAgIEAgAAuTANBgkqhkiG9w0BAQUFADBaMQswCQYDVQQGEwJJ"
+    for text in (
+        f"-----BEGIN CERTIFICATE-----\n{certificate}\n-----END CERTIFICATE-----",
+        "a" * 64 + "\n" + "b" * 64,
+        "words\n-----END RSA PRIVATE KEY-----",
+        "MIIEpAIBAAKC",
+    ):
+        for depth in (1, 2, 3):
+            assert names(nested(text, depth)) == [], text
+
+
+@pytest.mark.parametrize(("rule", "text", "secret"), AROUND)
+@pytest.mark.parametrize("depth", [1, 2, 3])
+def test_what_the_words_around_it_announce_is_hidden(
+    rule: str, text: str, secret: str, depth: int
+) -> None:
+    before = nested(text, depth)
+    after, found = redact(before, ALL)
+    assert [one.rule for one in found] == [rule]
+    assert secret.encode() not in after
+    assert shape(json.loads(after)) == shape(json.loads(before))
+
+
+def spelled(data: bytes, chosen: random.Random, layers: int) -> bytes:
+    """JSON that says the same with some of its plain letters written as escapes."""
+    for _ in range(layers):
+        out, at = bytearray(), 0
+        inside = False
+        while at < len(data):
+            code = data[at]
+            if inside and code == 0x5C:
+                step = 6 if data[at + 1] == 0x75 else 2
+                short = {0x22: 0x22, 0x5C: 0x5C, 0x6E: 10, 0x74: 9}.get(data[at + 1])
+                if short is not None and chosen.random() < 0.3:
+                    out += b"\\u%04x" % short
+                else:
+                    out += data[at : at + step]
+                at += step
+                continue
+            if code == 0x22:
+                inside = not inside
+            elif inside and 0x20 <= code < 0x7F and chosen.random() < 0.3:
+                out += b"\\u%04X" % code
+                at += 1
+                continue
+            out.append(code)
+            at += 1
+        data = bytes(out)
+    return data
+
+
+SECRETS = (
+    *((f"x {key} y", key, rule) for rule, key in PROVIDERS.items()),
+    *((text, secret, "") for text, secret in NAMED if secret.isascii() and '"' not in secret),
+    *((text, secret, rule) for rule, text, secret in AROUND),
+    (PEM, "MIIEpAIBAAKCAQEA0123456789", "private-key"),
+    (PEM.partition("\n")[2], "abcdefghijklmnopqrstuvwxyzABCD", "private-key"),
+)
+
+
+@pytest.mark.parametrize(("text", "secret", "rule"), SECRETS)
+@pytest.mark.parametrize("depth", [1, 2, 3])
+def test_escapes_hide_no_secret(text: str, secret: str, rule: str, depth: int) -> None:
+    for seed in range(6):
+        chosen = random.Random(seed)
+        said: Any = text
+        data = b""
+        for _ in range(depth):
+            data = spelled(json.dumps({"t": said, "u": "end"}).encode(), chosen, 1)
+            said = data.decode()
+        after, found = redact(data, ALL)
+        assert {one.rule for one in found} >= ({rule} if rule else set()), data
+        assert len(after) == len(data)
+        assert shape(json.loads(after)) == shape(json.loads(data))
+        inner = after
+        for _ in range(depth):
+            inner = json.loads(inner)["t"].encode()
+        assert secret.rpartition(".")[2].rpartition(":")[2][-8:].encode() not in inner, data
+        assert redact(after, ALL) == (after, [])
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        r"\u0073k-ant-api03-" + "Ab1" * 20,
+        r"gh\u0070_" + "a1B2" * 9,
+        r"DB_PASSWORD=\u0027hunter22\u0027",
+        r"passw\u006frd: hunter22",
+        r"\u0022password\u0022:\u0022hunter22\u0022",
+        r"TOKEN=\u0022a1B2c3D4e5F6g7H8\u0022",
+        r"\u0026password=hunter22",
+        r"pass\u005cu0077ord=hunter22",
+        r"DB_PASSWORD\u003dhunter22",
+    ],
+)
+def test_escapes_are_read_outside_of_json_too(line: str) -> None:
+    after, found = redact(line.encode(), ALL)
+    assert len(found) == 1
+    assert b"unter22" not in after
+    assert b"Ab1Ab1" not in after
+
+
+def test_what_is_no_secret_is_left_however_it_is_written() -> None:
+    for text in LEFT:
+        for seed in range(4):
+            chosen = random.Random(seed)
+            data = spelled(json.dumps({"t": text}).encode(), chosen, 1)
+            assert names(data) == [], data
+    assert names(rb'{"t":"password=\u003cyour-password-2\u003e"}') == []
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(st.sampled_from([
+    b"\\", b"\\\\", b"u0073", b"u005c", b"u0022", b"u000a", b"u001b", b"sk-", b"password=",
+    b"x1y2z3", b'"', b"\n", b"\\u0022", b"\\\\u0022", b"-ant-api03-aaaaaaaaaaaaaaaaaaaaaaa1",
+]), max_size=30))  # fmt: skip
+def test_the_way_back_from_a_view_is_true(parts: list[bytes]) -> None:
+    data = b"".join(parts)
+    view = redact_view.of(data)
+    assert len(view.text) <= 2 * len(data)
+    ranges = [view.range(at, at + 1) for at in range(len(view.text))]
+    assert all(0 <= start < end <= len(data) for start, end in ranges)
+    assert [start for start, _ in ranges] == sorted(start for start, _ in ranges)
+    assert b"".join(data[start:end] for start, end in dict.fromkeys(ranges)) == data
+    apart = [redact(one, ALL)[0] for one in data.splitlines(keepends=True)]
+    assert b"".join(apart) == redact(data, ALL)[0]
+
+
 @settings(max_examples=300, deadline=None)
-@given(JSON, st.sampled_from([None, 1]), st.booleans())
-def test_json_stays_json_of_the_same_shape(value: Any, indent: int | None, ascii_: bool) -> None:
+@given(JSON, st.sampled_from([None, 1]), st.booleans(), st.randoms(), st.booleans())
+def test_json_stays_json_of_the_same_shape(
+    value: Any, indent: int | None, ascii_: bool, chosen: random.Random, spell: bool
+) -> None:
     before = json.dumps(value, indent=indent, ensure_ascii=ascii_).encode("utf-8", "surrogatepass")
+    before = spelled(before, chosen, 1) if spell else before
     after, found = redact(before, ALL)
     assert len(after) == len(before)
     if found:
@@ -265,6 +474,12 @@ HOSTILE = (
     b"-----BEGIN PRIVATE KEY-----", b"-----BEGIN PRIVATE KEY-----" + b"A" * 20, b"\\n", b"\n",
     b"bearer a1", b"\\", b'"', b"secret=$", b"password=\xc3\xa9", b"password: a1 ",
     b'password=\\\\\\"password=\\"', b"password=" + b"x" * 300, b"1:AA" + b"a" * 18,
+    b"\\u0073", b"\\", b"\\u005c", b"\\\\u005c", b"u0073", b"\\" * 16 + b"u005c", b"\\u0022",
+    b"\\u005cu005c", b"cookie=", b"cookie: sid=a1;", b"cookie a=", b"curl -u a:", b" -u a:bcd",
+    b"curl ", b"mysql -pabc", b"mysql ", b" -p'a", b"sshpass -p '", b"machine ", b"&sig=",
+    b"machine a login b password ", b"&sig=" + b"a" * 39, b'auth":"', b'auth":"' + b"a" * 30,
+    b"-----END PRIVATE KEY-----", b"\\n" + b"a" * 64, b"IBAAKC", b"MIIEpAIBAAKC", b"MIGkAgEBB",
+    b"aaaa\\n-----END PRIVATE KEY-----", b"MHcCAQEEI\\n", b"b3BlbnNzaC1rZXktdjEA ",
 )  # fmt: skip
 
 
@@ -279,8 +494,10 @@ def test_no_input_takes_for_ever() -> None:
 
 def test_every_number_is_given_once_and_kept() -> None:
     numbers = [one.number for one in (*redact_tokens.TOKENS, *redact_tokens.PLACES)]
+    numbers += [redact_names.NEWEST, redact_view.NUMBER]
+    numbers += [one.number for one in redact_places.AROUND]
     assert len(set(numbers)) == len(numbers)
-    assert max(numbers) == redact_tokens.NEWEST < 60 <= redact_names.NEWEST == Rules().builtin
+    assert max(numbers) == Rules().builtin
     heads = {one.pattern.pattern[:2] for one in redact_tokens.TOKENS}
     assert heads  # each rule's sample above is found by its head
     by_number = {one.number: one.name for one in redact_tokens.TOKENS}
@@ -402,6 +619,7 @@ def test_the_document_names_every_rule() -> None:
     text = (ROOT / "docs" / "redaction.md").read_text()
     table = "\n".join(line.split("|")[1] for line in text.splitlines() if line.startswith("| `"))
     known = {one.name for one in (*redact_tokens.TOKENS, *redact_tokens.PLACES)}
+    known |= {one.name for one in redact_places.AROUND}
     known |= {redact_names.RULE, redact_names.BEARER_RULE}
     assert set(re.findall(r"`([a-z0-9-]+)`", table)) == known
     example = re.search(r"```toml\n(.*?)```", text, re.DOTALL)
