@@ -40,6 +40,8 @@ class AccountRow:
     over: str
     """What is above the ceiling, or above bounds; empty: nothing."""
     reports: int
+    apart: str = ""
+    """Why it is not what the replies report, where it is not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,9 +66,11 @@ class Chart:
     label: str
 
 
-def account_row(name: str, account: Account, *, reservations: str, observes: bool) -> AccountRow:
+def account_row(
+    name: str, account: Account, *, reservations: str, observes: bool, apart: str = ""
+) -> AccountRow:
     """One line of the table. `reservations` is what the source has of them; `observes`: whether
-    the log has any usage report at all."""
+    the log has any usage report at all; `apart`: why it differs from what replies report."""
     unit = account.unit
     consumed: Cell = amount(account.consumed, unit)
     if not account.settlements:
@@ -98,6 +102,7 @@ def account_row(name: str, account: Account, *, reservations: str, observes: boo
         left,
         ", ".join(over),
         account.settlements,
+        apart,
     )
 
 

@@ -450,7 +450,7 @@ def _budget(r: TrajectoryRecord, seen: _Changes) -> Section:
     lines = []
     for name, account in sorted(b.accounts.items()):
         line = _line(seen, _account(name, account, seen), f"budget.accounts.{name}")
-        why = _tokens_apart(r, account) if name == "tokens" else ""
+        why = tokens_apart(r, account) if name == "tokens" else ""
         lines.append(StateLine(line.values, line.tone, line.depth, why))
     for reservation in list(b.open.values())[-OPEN_MAX:]:
         tone = seen.tone(f"budget.open.{reservation.event_id}")
@@ -475,8 +475,8 @@ def _reservation(r: TrajectoryRecord, reservation: Reservation) -> tuple[Value, 
     return tuple(said)
 
 
-def _tokens_apart(r: TrajectoryRecord, account: Account) -> str:
-    """Why the budget counts other tokens than the replies report."""
+def tokens_apart(r: TrajectoryRecord, account: Account) -> str:
+    """Why the budget counts other tokens than the replies report; empty where it does not."""
     t = r.calls.tokens
     total = t.input + t.output + t.cache_read + t.cache_write
     if not total or total == account.consumed:

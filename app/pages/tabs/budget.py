@@ -10,6 +10,7 @@ from app.presenters import budget
 from app.presenters.budget import AccountRow, Chart, ReservationRow, TokenRow
 from app.presenters.format import exact, money
 from app.presenters.standing import cost_doubt
+from app.presenters.state import tokens_apart
 from core.rules.prices import Derived, day_of, derive
 
 
@@ -83,7 +84,11 @@ def load(reads: Reads) -> BudgetPanel:
     return BudgetPanel(
         tuple(
             budget.account_row(
-                name, account, reservations=held, observes=bool(record.budget.settlements)
+                name,
+                account,
+                reservations=held,
+                observes=bool(record.budget.settlements),
+                apart=tokens_apart(record, account) if name == "tokens" else "",
             )
             for name, account in accounts.items()
         ),
