@@ -4,11 +4,13 @@ INVARIANTS
 1. What is indexed of an event is what it states: texts of its payload. Closed words (a status, a
    role), settings of the program, digests and long unbroken runs are left out, by rule and not by
    chance.
-2. An event that cannot be read (its payload's blob is missing or damaged) is counted as unread and
-   passed; it never stops the others.
-3. An index that does not agree with the log (another chain value, a watermark beyond the head) is
+2. The text of a message that a ContextBuilt only points at is indexed there, once in a trajectory,
+   unless an event before it states the same text (runtime.delivered).
+3. An event that cannot be read (its payload's blob is missing or damaged) is counted as unread and
+   passed, so is one of whose messages some cannot be; it never stops the others.
+4. An index that does not agree with the log (another chain value, a watermark beyond the head) is
    forgotten for that trajectory and made anew.
-4. While the store is busy it works in slices of some hundred microseconds and rests for as long as
+5. While the store is busy it works in slices of some hundred microseconds and rests for as long as
    makes this SHARE of one core (runtime.pace): appends do not wait for it, and what it has not
    reached yet is said.
 """
@@ -28,9 +30,11 @@ from core.limits import (
     INDEX_BATCH_CHARS_MAX,
     INDEX_BATCH_EVENTS_MAX,
     INDEX_EVENT_CHARS_MAX,
+    MIB,
     RECORD_NAME_CHARS_MAX,
 )
 from core.words import spaced
+from runtime import delivered
 from runtime.pace import Pace
 from store.ports import BlobStore, Head, Notices, RecoveryStore
 from store.search import Entries, IndexDamaged, Indexed, SqliteTextIndex
@@ -43,6 +47,10 @@ SHARE = 0.05
 SLICE_EVENTS = 16
 #: A full disk is tried again after this long.
 RETRY_SECONDS = 5.0
+#: A blob up to so many bytes is read once for all messages in it that follow each other.
+WHOLE_BLOB_BYTES_MAX = 8 * MIB
+#: Marks of texts remembered for one trajectory while it is indexed; older ones are looked up.
+_MARKS_MAX = 50_000
 _HEADS_PAGE = 500
 _EVENTS_PAGE = 200
 #: Closed words, of every event of a family: a search for them would find all of them.
@@ -56,6 +64,8 @@ _COUNTERS = frozenset({"usage", "usage_raw"})
 _LEFT_OUT = _CLOSED | _SETTINGS | _COUNTERS
 #: Only there a number is something a person may look for: a ticket, a port, a line.
 _WITH_NUMBERS = frozenset({"arguments", "values"})
+#: Families whose text a model is given again: where the text of each lies.
+_SAID = {"RuntimeInput": "text", "ToolResult": "observation"}
 _DIGEST_CHARS = len("sha256:") + 64
 
 Name = tuple[str, str]
@@ -77,6 +87,66 @@ class _Batch:
         self.entries.append(entries)
         self.events += entries.upto - entries.after
         self.chars += sum(len(text) for _, _, text in entries.rows)
+
+
+class _Stated:
+    """Which texts and messages of one trajectory are indexed, while it is followed onward."""
+
+    def __init__(self, tenant: str, trajectory_id: str, index: SqliteTextIndex, after: int) -> None:
+        self._name = (tenant, trajectory_id)
+        self._index = index
+        self._whole = not after
+        """All marks of the trajectory are in the two sets."""
+        self._now: set[int] = set()
+        self._before: set[int] = set()
+        self.new: list[int] = []
+        """Those that the index does not hold yet, until a page takes them."""
+
+    def known(self, marks: list[int]) -> set[int]:
+        """Those of these that were stated before."""
+        found = {mark for mark in marks if mark in self._now or mark in self._before}
+        if not self._whole and len(found) < len(marks):
+            found |= self._index.stated(*self._name, [mark for mark in marks if mark not in found])
+        return found
+
+    def add(self, mark: int) -> None:
+        """From here on it is stated."""
+        if mark in self._now:
+            return
+        if len(self._now) >= _MARKS_MAX:
+            self._whole = self._whole and not self._before
+            self._before, self._now = self._now, set()
+        self._now.add(mark)
+        self.new.append(mark)
+
+    def take(self) -> tuple[int, ...]:
+        """What is new, once."""
+        found, self.new = tuple(self.new), []
+        return found
+
+
+class _Parts:
+    """Reads parts of blobs, the last small one from memory."""
+
+    def __init__(self, blobs: BlobStore, tenant: str) -> None:
+        self._blobs = blobs
+        self._tenant = tenant
+        self._digest = ""
+        self._data: bytes | None = None
+
+    def __call__(self, digest: str, start: int | None, end: int | None) -> bytes:
+        if digest != self._digest:
+            held = self._blobs.info(self._tenant, digest)
+            small = held is not None and held.length <= WHOLE_BLOB_BYTES_MAX
+            self._data = self._blobs.read(self._tenant, digest) if small else None
+            self._digest = digest
+        if start is None or end is None:
+            return self._data if self._data is not None else self._blobs.read(self._tenant, digest)
+        if self._data is None:
+            return self._blobs.read_range(self._tenant, digest, start, end)
+        if not 0 <= start <= end <= len(self._data):
+            raise InvalidInput(f"bytes {start} to {end} are not within this blob")
+        return self._data[start:end]
 
 
 class Indexer:
@@ -336,13 +406,17 @@ class Indexer:
         if known is not None and not self._agrees(head, known):
             self._index.forget(tenant, trajectory_id)
             at = 0
+        stated = _Stated(tenant, trajectory_id, self._index, at)
+        read = reader(self._blobs, tenant)
         while at < head.sequence_number and not self._stop.is_set():
             upto = min(head.sequence_number, at + _EVENTS_PAGE)
             events = list(self._store.fold_rows(tenant, trajectory_id, after=at, upto=upto))
             last = self._store.events(tenant, trajectory_id, after=upto - 1, upto=upto, limit=1)
             if len(events) != upto - at or not last:
                 raise CorruptAt(f"the log of {trajectory_id} lacks one of {at + 1} to {upto}")
-            yield self._page(at, events, last[0], tenant=tenant, gently=gently)
+            yield self._page(
+                at, events, last[0], tenant=tenant, stated=stated, read=read, gently=gently
+            )
             at = upto
 
     def _agrees(self, head: Head, known: Indexed) -> bool:
@@ -354,7 +428,15 @@ class Indexer:
         return bool(found) and found[0].chain == known.chain
 
     def _page(
-        self, at: int, events: list[Event], last: Event, *, tenant: str, gently: bool
+        self,
+        at: int,
+        events: list[Event],
+        last: Event,
+        *,
+        tenant: str,
+        stated: _Stated,
+        read: delivered.Read,
+        gently: bool,
     ) -> Entries:
         rows: list[tuple[int, str, str]] = []
         tools: dict[str, int] = {}
@@ -368,7 +450,14 @@ class Indexer:
                 unread += 1
                 continue
             value: Any = orjson.loads(payload)
-            text = text_of(value)
+            if event.type == "ContextBuilt" and isinstance(value, dict):
+                text, lost = self._context(value, stated, read, gently=gently)
+                unread += lost
+            else:
+                text = text_of(value)
+            said = _SAID.get(event.type)
+            if said is not None and isinstance(value, dict) and isinstance(value.get(said), str):
+                stated.add(delivered.mark_of_text(value[said]))
             if event.type == "ToolIntent" and isinstance(value.get("tool"), str):
                 name = value["tool"][:RECORD_NAME_CHARS_MAX]
                 tools[name] = tools.get(name, 0) + 1
@@ -386,7 +475,41 @@ class Indexer:
             cut=cut,
             unread=unread,
             tools=tools,
+            stated=stated.take(),
         )
+
+    def _context(
+        self, value: dict[str, Any], stated: _Stated, read: delivered.Read, *, gently: bool
+    ) -> tuple[str, bool]:
+        """(what is indexed of a ContextBuilt, whether some of its messages cannot be read)."""
+        found = [text_of(value, leave=delivered.LISTS)]
+        lost, room = False, INDEX_EVENT_CHARS_MAX
+        given = [
+            (delivered.mark_of_digest(one["digest"]), one) for one in delivered.messages(value)
+        ]
+        known = stated.known([mark for mark, _ in given]) if given else set()
+        texts: list[tuple[int, str]] = []
+        for position, (mark, message) in enumerate(given):
+            if mark in known:
+                continue
+            known.add(mark)
+            stated.add(mark)
+            if gently and position % SLICE_EVENTS == SLICE_EVENTS - 1:
+                self._rest()
+            try:
+                text = delivered.text_of_message(message, read)
+            except delivered.Unreadable:
+                lost = True
+                continue
+            if text and room >= 0:
+                texts.append((delivered.mark_of_text(text), text))
+                room -= len(text)
+        again = stated.known([mark for mark, _ in texts]) if texts else set()
+        for mark, text in texts:
+            if mark not in again:
+                stated.add(mark)
+                found.append(spaced(text))
+        return "\n".join(part for part in found if part), lost
 
     def _payload(self, tenant: str, event: Event) -> bytes:
         if event.payload is not None:
@@ -395,13 +518,27 @@ class Indexer:
         return self._blobs.read(tenant, event.payload_ref.digest)
 
 
-def text_of(value: Any) -> str:
-    """What is indexed of a payload: its texts in order, a line each."""
+def reader(blobs: BlobStore, tenant: str) -> delivered.Read:
+    """Reads parts of a tenant's blobs, many of one blob without reading it again."""
+    return _Parts(blobs, tenant)
+
+
+def indexed_text(type_: str, value: Any, read: delivered.Read) -> str:
+    """What may be indexed of an event: a hit at it is in this text. Of a ContextBuilt these are the
+    texts of all messages it adds, also of those that were indexed where they were given first."""
+    if type_ != "ContextBuilt" or not isinstance(value, dict):
+        return text_of(value)
+    parts = (text_of(value, leave=delivered.LISTS), spaced(delivered.all_texts(value, read)))
+    return "\n".join(part for part in parts if part)
+
+
+def text_of(value: Any, *, leave: tuple[str, ...] = ()) -> str:
+    """Texts of a payload in order, a line each; without the fields of `leave`."""
     if not isinstance(value, dict):
         return ""
     found: list[str] = []
     for key, part in value.items():
-        if key not in _LEFT_OUT:
+        if key not in _LEFT_OUT and key not in leave:
             _collect(part, found, numbers=key in _WITH_NUMBERS)
     return spaced("\n".join(found))
 

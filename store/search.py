@@ -31,7 +31,7 @@ from store.cache_file import CacheFile
 from store.ports import Head, Hit, Sought
 from store.sqlite_driver import Connection
 
-LAYOUT = "3"
+LAYOUT = "4"
 _SHIFT = 32
 _MASK = 2**_SHIFT - 1
 _TABLES = (
@@ -43,6 +43,9 @@ _TABLES = (
     "CREATE TABLE tools (name TEXT NOT NULL, key INTEGER NOT NULL, uses INTEGER NOT NULL, "
     "PRIMARY KEY (name, key)) STRICT, WITHOUT ROWID",
     "CREATE INDEX tools_by_key ON tools (key)",
+    "CREATE TABLE stated (key INTEGER NOT NULL, mark INTEGER NOT NULL, "
+    "PRIMARY KEY (key, mark)) STRICT, WITHOUT ROWID",
+    "CREATE INDEX tools_by_name ON tools (name COLLATE NOCASE)",
     "CREATE VIRTUAL TABLE words USING fts5 (text, content='', columnsize=0, "
     "tokenize='unicode61 remove_diacritics 2')",
 )
@@ -51,6 +54,7 @@ _PRAGMAS = ("synchronous=NORMAL", "wal_autocheckpoint=4000")
 _STEPS_BETWEEN_LOOKS = 5_000
 #: Entries read in one go before a search over all trajectories skips from one to the next.
 _SCAN_ENTRIES_MAX = 20_000
+_MARKS_PAGE = 500
 
 
 class Entries(msgspec.Struct, frozen=True):
@@ -71,6 +75,8 @@ class Entries(msgspec.Struct, frozen=True):
     """Events whose payload could not be read (missing or damaged blob)."""
     tools: dict[str, int] = {}
     """How many intents of these name which tool."""
+    stated: tuple[int, ...] = ()
+    """Marks of texts and messages that these state (runtime.delivered)."""
 
 
 class Indexed(msgspec.Struct, frozen=True):
@@ -143,6 +149,10 @@ class SqliteTextIndex(CacheFile):
             "ON CONFLICT (name, key) DO UPDATE SET uses = uses + excluded.uses",
             [(name, key, uses) for name, uses in batch.tools.items()],
         )
+        connection.executemany(
+            "INSERT OR IGNORE INTO stated (key, mark) VALUES (?, ?)",
+            [(key, mark) for mark in batch.stated],
+        )
         connection.execute(
             "UPDATE trajectories SET indexed_to = ?, chain = ?, cut = cut + ?, "
             "unread = unread + ? WHERE key = ?",
@@ -179,6 +189,7 @@ class SqliteTextIndex(CacheFile):
             if key is not None:
                 connection.execute("DELETE FROM entries WHERE id BETWEEN ? AND ?", _range(key))
                 connection.execute("DELETE FROM tools WHERE key = ?", (key,))
+                connection.execute("DELETE FROM stated WHERE key = ?", (key,))
                 connection.execute("DELETE FROM trajectories WHERE key = ?", (key,))
 
     # --- reading ---------------------------------------------------------------------------------
@@ -300,6 +311,20 @@ class SqliteTextIndex(CacheFile):
             ).fetchall()
         return {row[0]: Indexed(*row[1:]) for row in found}
 
+    def stated(self, tenant: str, trajectory_id: str, marks: Sequence[int]) -> set[int]:
+        """Those of these marks that indexed events of a trajectory state."""
+        found: set[int] = set()
+        with self._search() as connection:
+            key = _key_of(connection, tenant, trajectory_id)
+            for start in range(0, len(marks) if key is not None else 0, _MARKS_PAGE):
+                page = marks[start : start + _MARKS_PAGE]
+                query = (
+                    "SELECT mark FROM stated WHERE key = ? AND mark IN "
+                    f"({', '.join('?' * len(page))})"
+                )
+                found.update(row[0] for row in connection.execute(query, (key, *page)))
+        return found
+
     def behind(self, tenant: str) -> tuple[int, int]:
         if self.lag is not None:
             return self.lag(tenant)
@@ -408,8 +433,9 @@ def _key_of(connection: Connection, tenant: str, trajectory_id: str) -> int | No
 
 def _named(sought: Sought) -> tuple[str, tuple[str, ...]]:
     if sought.begins:
-        return "name >= ? AND name < ?", (sought.value, sought.value + "\U0010ffff")
-    return "name = ?", (sought.value,)
+        condition = "name >= ? COLLATE NOCASE AND name < ? COLLATE NOCASE"
+        return condition, (sought.value, sought.value + "\U0010ffff")
+    return "name = ? COLLATE NOCASE", (sought.value,)
 
 
 def _range(key: int) -> tuple[int, int]:

@@ -7,11 +7,16 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import msgspec
 import pytest
 
-from core.canonical import canonical
+from core import strictjson
+from core.canonical import canonical, digest_text, sha256
 from core.errors import CorruptAt, InvalidInput, SearchTimeout, StoreStopped
-from core.events.envelope import NewEvent
+from core.events.context import RuntimeInput
+from core.events.envelope import BlobRef, NewEvent
+from core.events.fields import MessageRef, Payload
+from core.events.model_call import ContextBuilt
 from core.events.prepare import prepare
 from core.limits import INDEX_EVENT_CHARS_MAX
 from runtime import indexer
@@ -288,6 +293,143 @@ def test_what_cannot_be_read_or_is_too_long_is_counted(
     assert known is not None and (known.upto, known.cut, known.unread) == (3, 1, 1)
     assert at(index.hits(TENANT, "far", trajectory_id="t")) == [1]
     assert at(index.hits(TENANT, "wide", trajectory_id="t")) == [3]
+
+
+# --- delivered messages ----------------------------------------------------------------------
+
+
+def pointing(data: bytes, role: str, ref: BlobRef, start: int) -> MessageRef:
+    """A message that lies within a blob; nothing of its text is in the event."""
+    digest = digest_text(sha256(data))
+    end = start + len(data)
+    return MessageRef(role, digest, len(data), blob=ref.digest, start=start, end=end)
+
+
+MESSAGES = [
+    ("system", {"role": "system", "content": "You repair orchards."}),
+    ("user", {"role": "user", "content": "Prune the plumtree."}),
+    (
+        "user",
+        {
+            "role": "user",
+            "content": [
+                {"type": "tool_result", "content": "resultword"},
+                {"type": "text", "text": "remindedword"},
+                {"type": "image", "source": {"type": "base64", "data": "imageword"}},
+            ],
+        },
+    ),
+    ("assistant", {"role": "assistant", "content": "replyword"}),
+    ("function call output", {"type": "function_call_output", "output": "outputword"}),
+    ("developer", {"type": "message", "content": [{"type": "input_text", "text": "policyword"}]}),
+    ("tool description", {"name": "dig", "description": "digword"}),
+]
+
+
+def given(world: SqliteWorld, name: str, *, one_by_one: bool = False) -> Iterator[None]:
+    """A prompt that an event states, then two calls: the second is given everything again."""
+    data = b"".join(canonical(value) + b"\n" for _, value in MESSAGES)
+    ref = world.blobs.put(TENANT, data)
+    listed, at = [], 0
+    for role, value in MESSAGES:
+        one = canonical(value)
+        listed.append(pointing(one, role, ref, at))
+        at += len(one) + 1
+    plain = world.blobs.put(TENANT, b"no JSON: plainword")
+    listed.append(pointing(b"no JSON: plainword", "user", plain, 0))
+    short = MessageRef("user", digest_text(sha256(b"s")), 1, text="shortword")
+    lost = MessageRef("user", digest_text(sha256(b"l")), 9, blob=digest_text(sha256(b"lost")))
+    long = msgspec.structs.replace(lost, digest=digest_text(sha256(b"m")), length=1 << 40)
+    digest = digest_text(sha256(b"manifest"))
+    payloads: list[Payload] = [
+        RuntimeInput(kind="message", text="Prune the plumtree."),
+        ContextBuilt(digest, 8, messages=tuple(listed[:6]), tools=(listed[6],)),
+        ContextBuilt(digest, 11, messages=(*listed[:6], listed[7], short, lost, long)),
+        ContextBuilt(digest, 11, messages=(*listed[:6], listed[7], short)),
+    ]
+    events = [
+        prepare(
+            name,
+            NewEvent(f"e{n}", type(one).__name__, 1, payload=msgspec.json.encode(one)),
+            one,
+        )
+        for n, one in enumerate(payloads)
+    ]
+    for n, part in enumerate([[one] for one in events] if one_by_one else [events]):
+        world.store.append(
+            AppendCommand(TENANT, name, "importer", "import", f"r.{name}.{n}", tuple(part),
+                          creates="imported")
+        ).result(20)  # fmt: skip
+        yield
+
+
+WHERE = {
+    "orchards": [2],
+    "plumtree": [1],
+    "remindedword": [2],
+    "resultword": [],
+    "imageword": [],
+    "replyword": [],
+    "outputword": [],
+    "policyword": [2],
+    "digword": [2],
+    "plainword": [3],
+    "shortword": [3],
+}
+
+
+@pytest.mark.parametrize("one_by_one", [False, True])
+@pytest.mark.parametrize("marks", [50_000, 2])
+def test_a_delivered_message_is_found_once_where_it_was_given_first(
+    world: SqliteWorld,
+    index: SqliteTextIndex,
+    monkeypatch: pytest.MonkeyPatch,
+    one_by_one: bool,
+    marks: int,
+) -> None:
+    monkeypatch.setattr(indexer, "_MARKS_MAX", marks)
+    for _ in given(world, "t", one_by_one=one_by_one):
+        follow(world, index).catch_up()
+    found = {word: at(index.hits(TENANT, word, trajectory_id="t")) for word in WHERE}
+    if marks == 50_000 or one_by_one:
+        assert found == WHERE
+    else:
+        # More texts than are remembered before they are written: one may be found again.
+        assert {word: hits[:1] for word, hits in found.items()} == WHERE
+    known = index.indexed(TENANT, "t")
+    assert known is not None and (known.upto, known.unread) == (4, 1)
+
+
+def test_a_large_blob_is_read_in_parts(
+    world: SqliteWorld, index: SqliteTextIndex, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(indexer, "WHOLE_BLOB_BYTES_MAX", 4)
+    list(given(world, "t"))
+    follow(world, index).catch_up()
+    assert {word: at(index.hits(TENANT, word, trajectory_id="t")) for word in WHERE} == WHERE
+
+
+def test_the_text_of_an_event_holds_what_it_was_found_by(
+    world: SqliteWorld, index: SqliteTextIndex
+) -> None:
+    list(given(world, "t"))
+    follow(world, index).catch_up()
+    read = indexer.reader(world.blobs, TENANT)
+    for event in world.store.events(TENANT, "t", limit=9):
+        assert event.payload is not None
+        text = indexer.indexed_text(event.type, strictjson.loads(event.payload), read)
+        for word, where in WHERE.items():
+            assert word in text or event.sequence_number not in where
+    assert "resultword" not in text and "orchards" in text
+
+
+def test_a_forgotten_trajectory_states_nothing(world: SqliteWorld, index: SqliteTextIndex) -> None:
+    list(given(world, "t"))
+    follow(world, index).catch_up()
+    index.forget(TENANT, "t")
+    assert index.hits(TENANT, "orchards") == []
+    follow(world, index).catch_up()
+    assert {word: at(index.hits(TENANT, word, trajectory_id="t")) for word in WHERE} == WHERE
 
 
 def test_tools_and_texts_of_many_trajectories(
