@@ -45,7 +45,7 @@ from core.record.difference import Difference
 from core.record.record import TrajectoryRecord
 from core.rules.prices import Derived, Table
 from runtime import listing
-from runtime.indexer import text_of
+from runtime.indexer import indexed_text, reader
 from runtime.listing import SORTS, ListPage, SearchPage
 from runtime.pricing import PRICE_KINDS, Tables, derived
 from runtime.time_travel import RecordView, of_store
@@ -658,9 +658,11 @@ class Runtime:
         )
 
     def text_of(self, who: Principal, trajectory_id: str, sequence_number: int) -> str:
-        """What the full-text index reads of an event; NotFound, CorruptAt."""
+        """What the full-text index reads of an event, with the texts of the messages it points at;
+        NotFound, CorruptAt."""
         event = self.event(who, trajectory_id, sequence_number)
-        return text_of(strictjson.loads(self.payload(who, event)))
+        value = strictjson.loads(self.payload(who, event))
+        return indexed_text(event.type, value, reader(self.blobs, who.tenant))
 
     def query(self, text: str) -> Query:
         """What a query means now; its mistakes are in it."""
