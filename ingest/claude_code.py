@@ -4,6 +4,11 @@ A session's file is named after its id, `<uuid>.jsonl`; a sub-agent's is
 `<uuid>/subagents/agent-<id>.jsonl` (before that, `agent-<id>.jsonl` beside the session's). So both
 have an identity wherever they lie, and can come in any order.
 
+A resumed session's file begins with a copy of the history. Where the copy keeps the session id or
+names its origin (`forkedFrom`), the report says how many lines it is and TaskStarted names the
+other session. Where the copy carries the new id and nothing else, one file alone cannot show it:
+the same replies are then counted in both sessions.
+
 A web export is one JSON document, `{"loglines": [...]}`, with the same lines. It is compared with
 the kept originals line by line: what is new becomes a further segment, what differs is a conflict.
 """

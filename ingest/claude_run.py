@@ -36,6 +36,12 @@ EXPORT = "Claude Code web export"
 _FACTS = ("cwd", "gitBranch", "version", "sessionId", "entrypoint", "agentId")
 #: Calls that start a sub-agent, remembered until the side chain of each begins.
 _SPAWNS_MAX = 1000
+#: Other sessions that the report names, of each kind.
+_SESSIONS_NAMED = 20
+_COPIED = (
+    "history copied when it was resumed; what they say is counted here and, if it is imported, in "
+    "that session too"
+)
 #: Side chains of one file that name no agent; what hangs on nothing beyond that is one chain more.
 _SIDE_CHAINS_MAX = 1000
 
@@ -84,6 +90,8 @@ class Run:
         self._spawns: list[Spawn] = []
         self._copied: dict[str, int] = {}
         """Lines of another session, by its id."""
+        self._forked: dict[str, int] = {}
+        """Lines that state which session they were copied from, by its id."""
         self._said: list[str] = []
 
     # --- segments ----------------------------------------------------------------------------
@@ -145,6 +153,9 @@ class Run:
         value = line.value
         if value is None or self._flat:
             return self._own
+        forked = _forked_from(value)
+        if forked is not None:
+            self._forked[forked] = self._forked.get(forked, 0) + 1
         session = text(value.get("sessionId"))
         if session is not None and self._session not in (None, session):
             self._copied[session] = self._copied.get(session, 0) + 1
@@ -223,7 +234,7 @@ class Run:
             ),
             source=AGENT if is_agent else self.layout,
             parent=self._parent(chain, spawn, facts["sessionId"]),
-            restart=self._restart(facts["sessionId"]) if not is_agent else None,
+            restart=self._restart(facts["sessionId"], values) if not is_agent else None,
             configuration=_configuration(facts, values) or None,
             labels=_labels(facts, chain.sub or self._agent) or None,
         )
@@ -272,14 +283,19 @@ class Run:
             operation_id=None if deep or call is None or len(call) > 96 else call,
         )
 
-    def _restart(self, session: str | None) -> Restart | None:
-        """A file that begins with lines of another session was resumed from it."""
-        if self._session is None or session in (None, self._session):
+    def _restart(self, session: str | None, values: list[dict[str, Any]]) -> Restart | None:
+        """A file that begins with lines of another session was resumed or forked from it."""
+        forked = next((found for found in map(_forked_from, values) if found is not None), None)
+        if forked is not None and forked != self._session:
+            what, origin = "forked", forked
+        elif self._session is not None and session not in (None, self._session):
+            assert session is not None
+            what, origin = "resumed", session
+        else:
             return None
-        assert session is not None
         return Restart(
-            description=f"resumed: the file begins with history copied from session {session}",
-            trajectory_id=SourceKey(NAME, VERSION, session_source(session)).trajectory_id,
+            description=f"{what}: the file begins with history copied from session {origin}",
+            trajectory_id=SourceKey(NAME, VERSION, session_source(origin)).trajectory_id,
         )
 
     # --- what the report says ----------------------------------------------------------------
@@ -318,17 +334,27 @@ class Run:
                 f"tokens of {unreported} " + ("reply" if unreported == 1 else "replies"),
                 "the file holds no usage for that; it is not counted as zero",
             )
-        for session, lines in sorted(self._copied.items())[:20]:
-            note = (
-                f"{lines} lines state session {session[:60]}: history copied when it was resumed; "
-                "what they say is counted here and, if it is imported, in that session too"
+        for session, lines in sorted(self._copied.items())[:_SESSIONS_NAMED]:
+            self._say_note(f"{lines} lines state session {session[:60]}: {_COPIED}")
+        for session, lines in sorted(self._forked.items())[:_SESSIONS_NAMED]:
+            self._say_note(
+                f"{lines} lines state that they were copied from session {session[:60]} "
+                f"(forkedFrom): {_COPIED}"
             )
-            self._said.append(note)
-            found.notes.append(note)
+
+    def _say_note(self, note: str) -> None:
+        self._said.append(note)
+        self.findings.notes.append(note)
 
     def _say_gap(self, what: str, why: str) -> None:
         self._said.append(what)
         self.findings.gap(what, why)
+
+
+def _forked_from(value: dict[str, Any]) -> str | None:
+    """The session that a line says it was copied from."""
+    found = text(an_object(value.get("forkedFrom")).get("sessionId"))
+    return found if found is not None and len(found) <= 100 else None
 
 
 def _beginning(lines: list[Line]) -> list[Line]:

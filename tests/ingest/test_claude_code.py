@@ -847,6 +847,21 @@ def test_history_copied_from_another_session_is_said() -> None:
     assert found.run.findings.tokens.output == 2
 
 
+def test_a_fork_that_names_its_origin_is_said() -> None:
+    origin = "0f0e0d0c-0b0a-4908-8706-050403020100"
+    mark = {"forkedFrom": {"sessionId": origin, "messageUuid": "far"}}
+    lines = [user("start", **mark), reply("m1", say("a"), **mark), user("more"), reply("m2")]
+    for cuts in ([], [1], [3]):
+        found = session(*lines, cuts=cuts)
+        (started,) = found.payloads("TaskStarted")
+        known = SourceKey("claude-code", 1, f"session:{origin}").trajectory_id
+        assert started.restart.trajectory_id == known
+        assert started.restart.description.startswith("forked: ")
+        (note,) = found.run.findings.notes
+        assert note.startswith(f"2 lines state that they were copied from session {origin}")
+    assert not session(*(line | {"forkedFrom": 3} for line in lines)).run.findings.notes
+
+
 def test_parallel_side_chains_stay_apart_and_orphans_are_said() -> None:
     side = {"isSidechain": True}
     found = session(
