@@ -145,6 +145,43 @@ def _mapping(value: Mapping[Any, Any]) -> str:
     return one_line(" ".join(shown), 120)
 
 
+#: A name as programs write it: its words.
+_WORDS = re.compile(r"[A-Z]?[a-z0-9]+|[A-Z]+(?![a-z])|[^A-Za-z0-9_.-]+")
+#: Ids, which say nothing to a reader, and what is told in numbers of no unit.
+_NO_WORD = re.compile(r"(^|_)(id|ids|uuid|nanos|secs|ms)$|I[dD]s?$|Uuid$|Ms$")
+_FIRST = ("type", "kind", "status")
+_DEEP = 3
+_STATED = 3
+
+
+def in_words(name: str) -> str:
+    """`item_completed` or `UserMessage` as words; what is words already stays."""
+    text = one_line(name, 40)
+    if " " in text or not text.isascii():
+        return text
+    return " ".join(w if w.isupper() else w.lower() for w in _WORDS.findall(text)) or text
+
+
+def stated(values: Mapping[Any, Any]) -> str:
+    """The first few things that nested values state, as `name value`; ids are left out."""
+    said: list[str] = []
+    waiting: list[tuple[Mapping[Any, Any], int]] = [(values, 1)]
+    while waiting and len(said) < _STATED:
+        inner, depth = waiting.pop(0)
+        first = sorted(list(inner.items())[:12], key=lambda item: item[0] not in _FIRST)
+        for key, value in first:
+            if isinstance(value, Mapping):
+                if depth < _DEEP:
+                    waiting.append((value, depth + 1))
+            elif value not in (None, "") and not _NO_WORD.search(str(key)) and len(said) < _STATED:
+                if isinstance(value, list | tuple):
+                    shown = f"{len(value)} listed" if value else "none"
+                else:
+                    shown = one_line(value, 40) if isinstance(value, str) else _brief(value)
+                said.append(f"{in_words(str(key))} {shown}")
+    return one_line(" · ".join(said), 120)
+
+
 def _brief(value: object) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
@@ -248,7 +285,27 @@ def changed(change: WorkspaceChange | None) -> str | None:
     return plural(len(change.changes), "file") + " changed" if change is not None else None
 
 
+#: Words of sessions for a turn's beginning and end, which pause and resume nothing.
+TURNS = {
+    "task_started": "turn began",
+    "turn_started": "turn began",
+    "turn.started": "turn began",
+    "task_complete": "turn ended",
+    "turn_complete": "turn ended",
+    "turn.completed": "turn ended",
+    "turn.failed": "turn failed",
+    "turn_aborted": "turn broken off",
+}
+
+
+def turn_of(event: Event, p: ControlChanged) -> str:
+    """What a turn of an imported session did here; empty where the event says something else."""
+    return TURNS.get(p.detail or "", "") if event.issuer == "importer" else ""
+
+
 def _control(event: Event, p: ControlChanged) -> tuple[str, bool]:
+    if turn := turn_of(event, p):
+        return _join(turn, one_line(p.reason or "", 80) or None), p.detail == "turn.failed"
     arrow = f"{p.from_state} → {p.to_state}" if p.from_state else p.to_state
     said = _join(one_line(p.detail or "", 40) or None, one_line(p.reason or "", 80) or None)
     return _join(arrow, said or None), p.to_state == "FAILED"
@@ -286,8 +343,8 @@ def _compacted(event: Event, p: Compacted) -> tuple[str, bool]:
 def _input(event: Event, p: RuntimeInput) -> tuple[str, bool]:
     said = one_line(p.text or "", 90)
     if not said and isinstance(p.values, Mapping):
-        said = _mapping(p.values)
-    return _join(one_line(p.kind, 40), said or None, changed(p.workspace)), False
+        said = stated(p.values)
+    return _join(in_words(p.kind), said or None, changed(p.workspace)), False
 
 
 def _ownership(event: Event, p: OwnershipGranted) -> tuple[str, bool]:

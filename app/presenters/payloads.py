@@ -17,6 +17,7 @@ import orjson
 from app.presenters import diffs
 from app.presenters.diffs import Run, looks_like_diff
 from app.presenters.format import amount, count, exact, plural, short_digest, size
+from app.presenters.labels import turn_of
 from app.presenters.terminal import Shown, one_line, plain, terminal
 from core.events.admission import Authorized, BudgetReserved, BudgetSettled
 from core.events.approval import ApprovalRequested, ApprovalResolved
@@ -508,6 +509,8 @@ def _control(event: Event, p: ControlChanged, read: Reader) -> list[Block]:
     rows = Rows()
     rows.add("State", f"{p.from_state} → {p.to_state}" if p.from_state else p.to_state)
     rows.add("The source's word", p.detail)
+    if turn := turn_of(event, p):
+        rows.add("Means", f"{turn}: the session goes on with the next one; nobody paused it")
     rows.add("Asked for by", p.requested_by)
     rows.add("Request", p.request, code=True)
     rows.add("Guards", p.guards)

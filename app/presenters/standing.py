@@ -34,9 +34,16 @@ def completeness(
     return Completeness("established" if claim.proves_absence else "unknown", text)
 
 
+#: What a session's file says between two turns.
+TURN_ENDED = "turn ended"
+
+
 def control_word(state: str, standing: str, *, at_end: bool) -> str:
     """A control state in words. RUNNING is what a log says that has recorded no end; of a file or
-    copy it would claim that something runs."""
+    copy it would claim that something runs. PAUSED is in a session's file what stands between two
+    turns; nobody paused it."""
+    if standing == "imported" and state == "PAUSED":
+        return TURN_ENDED
     if state != "RUNNING" or standing in ("gated", "reported"):
         return state
     if not at_end:

@@ -1,5 +1,5 @@
 """What a newcomer looks for on the page of one trajectory: totals that agree or say why not, times
-that stay, what goes on behind the page, sub-agents at their calls, and the log as a conversation."""
+that stay, what goes on behind the page, sub-agents at their calls, the log as conversation."""
 
 from __future__ import annotations
 
