@@ -596,7 +596,7 @@ def test_a_fork_without_a_mark_after_the_copy_loses_no_call_and_no_token(how: st
 
 
 def test_a_session_is_called_by_its_first_words_and_then_by_the_name_given() -> None:
-    mine = META | {"id": "t-1", "cwd": "/work/plums"}
+    mine = META | {"id": "t-1", "cwd": "/srv/plums"}
     lines = [
         ("session_meta", mine),
         said("user", "<environment_context>x</environment_context>"),
