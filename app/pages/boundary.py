@@ -69,6 +69,8 @@ class Fact:
     value: str
     rest: str = ""
     title: str = ""
+    long: bool = False
+    """Its value may be cut where the line is full."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -297,12 +299,13 @@ def _facts(reads: Reads) -> tuple[Fact, ...]:
     if owner.owner_epoch:
         facts.append(Fact("generation", count(owner.owner_epoch), owner.worker or ""))
     elif head.standing == "imported":
-        facts.append(Fact("imported from", one_line(scope.agent or scope.source or "a file", 60)))
+        from_ = one_line(scope.agent or scope.source or "a file", 60)
+        facts.append(Fact("imported from", from_, long=True))
     if scope.agent and head.standing != "imported":
-        facts.append(Fact("agent", one_line(scope.agent, 60)))
+        facts.append(Fact("agent", one_line(scope.agent, 60), long=True))
     model = record.calls.models[0] if record.calls.models else scope.model
     if model:
-        facts.append(Fact("model", one_line(model, 60)))
+        facts.append(Fact("model", one_line(model, 60), long=True))
     facts.append(
         Fact("step", count(progress.step), f"now · {count(progress.high_water)} high-water")
     )

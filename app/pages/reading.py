@@ -26,6 +26,8 @@ LINES_MAX = 20_000
 RECORDS_MAX = 32
 #: Bytes of a message or an original that are read to be shown; the rest is a link away.
 READ_BYTES = 64 * 1024
+#: Bytes of messages beyond it that one page reads whole, because they are read by their shape.
+SHAPED_BYTES = 8 * 1024 * 1024
 #: Families whose payload the ribbon draws from; they are small and always in the row.
 _DRAWN = frozenset(
     {
@@ -130,22 +132,38 @@ def item(runtime: Runtime, who: Principal, event: Event) -> Item:
 
 
 def reader(runtime: Runtime, who: Principal) -> payloads.Reader:
-    """Reads delivered messages out of their blobs, each with a reason where it cannot."""
+    """Reads delivered messages out of their blobs, each with a reason where it cannot. A long one
+    is read whole where it is JSON, SHAPED_BYTES in all; of others, the beginning."""
+    left = SHAPED_BYTES
 
     def read(ref: MessageRef) -> payloads.Text:
+        nonlocal left
         if ref.blob is None:
             return payloads.Text(None, "never", "its bytes were not kept, only their digest")
         start = ref.start or 0
         end = ref.end if ref.end is not None else start + ref.length
-        return excerpt(runtime, who, ref.blob, start, end)
+        found = excerpt(runtime, who, ref.blob, start, end)
+        length = end - start
+        if not READ_BYTES < length <= left or not (found.value or "").lstrip().startswith("{"):
+            return found
+        left -= length
+        return excerpt(runtime, who, ref.blob, start, end, limit=length)
 
     return read
 
 
-def excerpt(runtime: Runtime, who: Principal, digest: str, start: int, end: int) -> payloads.Text:
+def excerpt(
+    runtime: Runtime,
+    who: Principal,
+    digest: str,
+    start: int,
+    end: int,
+    *,
+    limit: int = READ_BYTES,
+) -> payloads.Text:
     """The beginning of a blob's part as text, or which absence it is."""
     try:
-        data = runtime.blob_range(who, digest, start, min(end, start + READ_BYTES))
+        data = runtime.blob_range(who, digest, start, min(end, start + limit))
     except NotFound as error:
         missing = error.data.get("missing")
         reason = "its file is gone from the blob store" if missing else "not held by this tenant"

@@ -119,6 +119,8 @@ class Line:
     text: str = ""
     """The first line of the message, or what a gap says."""
     shown: Shown | None = None
+    raw: Shown | None = None
+    """Its bytes, where `shown` says in words what they hold."""
     runs: tuple[Run, ...] = ()
     """A changed message, against what it was."""
     absent: Absent | None = None
@@ -127,6 +129,8 @@ class Line:
     seq: int | None = None
     """The boundary at which it was delivered first, where that is another."""
     blob: str = ""
+    blob_later: bool = False
+    """The blob holds more than the message, of later events too."""
     words: tuple[str, ...] = ()
     """Words of the reply that stand in it."""
 

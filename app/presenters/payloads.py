@@ -18,6 +18,7 @@ from app.presenters import diffs
 from app.presenters.diffs import Run, looks_like_diff
 from app.presenters.format import amount, count, exact, plural, short_digest, size
 from app.presenters.labels import turn_of
+from app.presenters.messages import ToolOf, said
 from app.presenters.terminal import Shown, one_line, plain, terminal
 from core.events.admission import Authorized, BudgetReserved, BudgetSettled
 from core.events.approval import ApprovalRequested, ApprovalResolved
@@ -82,6 +83,8 @@ class Message:
     note: str = ""
     absent: Absent | None = None
     href_digest: str | None = None
+    raw: Shown | None = None
+    """Its bytes, where `shown` says in words what they hold."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,8 +180,15 @@ def json_block(title: str, value: object) -> list[Block]:
     return [Block("json", title, shown=plain(pretty_json(value)), whole="payload")]
 
 
-def blocks(event: Event, payload: object, read: Reader) -> tuple[Block, ...]:
-    """The blocks of one event. Raises nothing that a payload of the registry can cause."""
+def _no_tool(_call_id: str) -> str:
+    return ""
+
+
+def blocks(
+    event: Event, payload: object, read: Reader, tool_of: ToolOf = _no_tool
+) -> tuple[Block, ...]:
+    """The blocks of one event. `tool_of` names the tool of a call id. Raises nothing that a
+    payload of the registry can cause."""
     if payload is None:
         return (
             Block(
@@ -190,6 +200,8 @@ def blocks(event: Event, payload: object, read: Reader) -> tuple[Block, ...]:
         )
     if isinstance(payload, Mapping):
         return tuple(json_block("Note", payload))
+    if isinstance(payload, ContextBuilt):
+        return tuple(_context(event, payload, read, tool_of))
     show = SHOW.get(type(payload))
     if show is None:
         return tuple(json_block(event.type, payload))
@@ -245,7 +257,9 @@ def _task(event: Event, p: TaskStarted, read: Reader) -> list[Block]:
     return found
 
 
-def _context(event: Event, p: ContextBuilt, read: Reader) -> list[Block]:
+def _context(
+    event: Event, p: ContextBuilt, read: Reader, tool_of: ToolOf = _no_tool
+) -> list[Block]:
     rows = Rows()
     rows.add("Model", p.model, code=True)
     rows.add("Messages", f"{count(p.count)} in all, {count(p.kept)} kept from an earlier call")
@@ -261,7 +275,7 @@ def _context(event: Event, p: ContextBuilt, read: Reader) -> list[Block]:
     if p.wire_digest is None:
         rows.absent("Request as sent", "never", "not recorded: its digest was not stated")
     found = rows.block()
-    messages = [_message(ref, read) for ref in p.messages[-MESSAGES_MAX:]]
+    messages = [_message(ref, read, tool_of) for ref in p.messages[-MESSAGES_MAX:]]
     note = ""
     if p.kept:
         note = f"{plural(p.kept, 'earlier message')} unchanged, not repeated here"
@@ -293,7 +307,7 @@ CLAIMS = {
 }
 
 
-def _message(ref: MessageRef, read: Reader) -> Message:
+def _message(ref: MessageRef, read: Reader, tool_of: ToolOf) -> Message:
     text = Text(ref.text) if ref.text is not None else read(ref)
     where = ref.blob or ref.digest
     if text.value is None:
@@ -302,7 +316,11 @@ def _message(ref: MessageRef, read: Reader) -> Message:
             one_line(ref.role, 20), None, size(ref.length), Absent(kind, text.reason), where
         )
     shown = terminal(text.value, MESSAGE_CHARS)
-    return Message(one_line(ref.role, 20), shown, size(ref.length), None, ref.blob)
+    told = said(text.value, tool_of)
+    if told is None:
+        return Message(one_line(ref.role, 20), shown, size(ref.length), None, ref.blob)
+    words = terminal(told.text, MESSAGE_CHARS)
+    return Message(one_line(ref.role, 20), words, size(ref.length), None, ref.blob, shown)
 
 
 def usage_rows(rows: Rows, usage: Usage | None) -> None:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Browser, Locator, Page, expect
 
 LONG = "/t/demo-nightly-build/@1000"
 
@@ -18,9 +18,9 @@ def test_find_inside_a_log_by_keys_alone(full: str, tab: Callable[..., Page]) ->
     page.keyboard.type("timeout")
     page.keyboard.press("Enter")
     status = page.locator(".find [role=status]")
-    expect(status).to_contain_text("hits up to here")
+    expect(status).to_contain_text("up to here")
     page.locator("body").press("h")
-    expect(status).to_contain_text(re.compile(r"hit [\d,]+ of [\d,]+"))
+    expect(status).to_contain_text(re.compile(r"hit [\d,]+"))
     here = page.locator("#view").get_attribute("data-seq")
     assert "find=timeout" in page.url
     assert page.locator(".ev .hit").count() > 0
@@ -93,3 +93,71 @@ def test_a_saved_page_opens_without_a_server(
     assert sent.evaluate("document.documentElement.scrollWidth") <= 390
     assert sent.locator("h1").evaluate("node => getComputedStyle(node).fontWeight") == "600"
     context.close()
+
+
+def _trajectories(page: Page, url: str) -> list[str]:
+    listed = page.request.get(f"{url}/v1/trajectories?limit=50").json()["trajectories"]
+    return [f"/t/{one['trajectory_id']}" for one in listed]
+
+
+def _boxes(page: Page) -> list[float]:
+    """Where the ribbon begins, and where the scrubber begins and ends."""
+    box = page.locator(".ribbon").bounding_box()
+    scrub = page.locator(".scrub").bounding_box()
+    assert box is not None and scrub is not None
+    return [box["y"], scrub["y"], scrub["y"] + scrub["height"]]
+
+
+def test_ribbon_and_scrubber_stay_where_they_are_while_one_scrubs(
+    full: str, tab: Callable[..., Page]
+) -> None:
+    page = tab(full + "/keys")
+    links = _trajectories(page, full)
+    assert len(links) > 6
+    for width, some in ((1440, links[::3]), (1200, links[-1:])):
+        page.set_viewport_size({"width": width, "height": 900})
+        for path in some:
+            page.goto(full + path)
+            head = int(page.locator("#view").get_attribute("data-head") or 0)
+            found = []
+            for seq in sorted({0, 1, head // 3, max(head - 1, 0), head}):
+                answer = page.goto(f"{full}{path}/@{seq}")
+                assert answer is not None and answer.ok, answer
+                found.append(_boxes(page))
+            assert all(boxes == found[0] for boxes in found), (width, path, found)
+            lines = page.locator(".head > .facts, .head > .beside")
+            assert lines.count() == 2
+            assert sum(box["height"] for box in map(_box, lines.all())) <= 50, path
+
+
+def _box(one: Locator) -> dict[str, float]:
+    found = one.bounding_box()
+    assert found is not None
+    return {"height": found["height"]}
+
+
+def test_a_typed_jump_keeps_the_tab_that_is_open(full: str, tab: Callable[..., Page]) -> None:
+    page = tab(full + "/t/demo-nightly-build/@100?tab=state")
+    page.locator("body").press("]")
+    expect(page.locator("[data-tab=context]")).to_have_attribute("aria-current", "page")
+    page.locator("#search").fill("250")
+    page.locator("#search").press("Enter")
+    expect(page.locator("#view")).to_have_attribute("data-seq", "250")
+    expect(page.locator("[data-tab=context]")).to_have_attribute("aria-current", "page")
+    assert page.url.count("tab=") == 1 and "tab=context" in page.url
+    page.locator("body").press("[")
+    expect(page.locator("[data-tab=state]")).to_have_attribute("aria-current", "page")
+    page.locator("body").press("[")
+    expect(page.locator("[data-tab=event]")).to_have_attribute("aria-current", "page")
+    page.locator("#search").fill("240")
+    page.locator("#search").press("Enter")
+    expect(page.locator("#view")).to_have_attribute("data-seq", "240")
+    assert "tab=" not in page.url
+
+
+def test_the_evidence_of_an_imported_file_fits_a_phone(full: str, tab: Callable[..., Page]) -> None:
+    page = tab(full + "/keys", width=390, height=844)
+    links = _trajectories(page, full)
+    for path in links[::2]:
+        page.goto(f"{full}{path}/@1?tab=evidence")
+        assert page.evaluate("document.documentElement.scrollWidth") <= 390, path

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
 from html.parser import HTMLParser
@@ -132,6 +133,41 @@ def test_a_delivered_input_is_shown_with_its_claim_and_what_differs(full: World)
     assert "40 → 44 tokens" in said
     assert "- out + cut" in said and "temperature 0" in said and "stop empty" in said
     assert "Tools described 1" in said and "bash: runs a command" in said
+
+
+def test_a_message_is_said_in_words_and_its_bytes_are_a_click_away(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    asks = json.dumps(
+        {"role": "assistant", "content": [{"type": "tool_use", "id": "op-1", "name": "bash",
+         "input": {"command": "make <b>test"}}]}
+    )  # fmt: skip
+    brings = json.dumps(
+        {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "op-1",
+         "content": "ok 1\nok 2 " + "x" * 90_000}]}
+    )  # fmt: skip
+    with pages_world.world(tmp_path_factory.mktemp("shapes")) as world:
+        blob = world.parts.runtime.put_blob(WHO, brings.encode())
+        long = MessageRef("user", blob.digest, len(brings), blob=blob.digest, start=0)
+        pages_world.write(
+            world,
+            "shapes",
+            [
+                TaskStarted(title="x", standing="imported"),
+                ToolIntent("proposal", "bash", arguments={"command": "make test"}),
+                ContextBuilt(manifest(A), 2, messages=(ref("assistant", asks), long)),
+            ],
+        )
+        for tab in ("context", "event"):
+            page = world.get(f"/t/shapes/@3?tab={tab}")
+            said = text_of(page)
+            assert "asks for bash: make &lt;b&gt;test" in said
+            assert "result of bash, 2 lines: ok 1" in said, "read whole, though it is long"
+            assert page.count('class="rawbytes"') == 2
+            part = page[page.index('class="rawbytes"') :]
+            assert "&#34;tool_use&#34;" in part[: part.index("</details>")]
+            assert "&#34;tool_use&#34;" not in page[: page.index('class="rawbytes"')]
+            assert_inert(page)
 
 
 def test_a_reply_is_known_from_its_boundary_on(full: World) -> None:

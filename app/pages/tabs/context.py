@@ -7,10 +7,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from app.pages import manifests, reading
+from app.pages import manifests
 from app.pages.manifests import Built, Manifest
 from app.pages.tabs.reads import Reads
-from app.presenters import context, payloads
+from app.presenters import context, messages, payloads
 from app.presenters.context import Compared, Entry, Line, Share, Step
 from app.presenters.diffs import Run
 from app.presenters.format import count, plural, short_digest, size
@@ -295,7 +295,7 @@ def _repeated(reads: Reads, manifest: Manifest, words: Sequence[str]) -> tuple[L
         return ()
     total = manifest.total
     rows: list[Line] = []
-    read = reading.reader(reads.runtime, reads.who)
+    read = reads.read
     for entry in reversed(manifest.entries(max(1, total - SEARCHED_MAX + 1), total)):
         text = _text(entry.ref, read)
         hits = context.repeated(words, text.value) if text.value is not None else ()
@@ -311,23 +311,28 @@ def _text(ref: MessageRef, read: payloads.Reader) -> Text:
 
 
 def _message(reads: Reads, step: Step, *, words: tuple[str, ...] = ()) -> Line:
-    entry, ref = step.entry, step.entry.ref
-    read = reading.reader(reads.runtime, reads.who)
+    entry, ref, read = step.entry, step.entry.ref, reads.read
     text = _text(ref, read)
     role = one_line(ref.role, 20)
     runs: tuple[Run, ...] = ()
     if step.old is not None and text.value is not None:
         was = _text(step.old.ref, read)
         if was.value is not None:
-            runs = context.line_diff(was.value, text.value)
+            runs = context.line_diff(*_both(was.value, text.value, reads.tool_of))
     absent: Absent | None = None
     shown: Shown | None = None
+    raw: Shown | None = None
+    first = ""
     if text.value is None:
         kind = text.absent or "unknown"
         absent = Absent(kind, text.reason)  # type: ignore[arg-type]
     else:
         shown = context.colourless(terminal(text.value, MESSAGE_CHARS))
-    first = one_line(text.value, 200) if text.value else ""
+        first = messages.first_line(text.value, role)
+        said = messages.said(text.value, reads.tool_of)
+        if said is not None:
+            shown, raw = context.colourless(terminal(said.text, MESSAGE_CHARS)), shown
+            first = said.line
     return Line(
         "message",
         step.change,
@@ -337,14 +342,22 @@ def _message(reads: Reads, step: Step, *, words: tuple[str, ...] = ()) -> Line:
         context.ROLE_FAMILY.get(role, "input"),
         first or ("empty" if text.value == "" else ""),
         shown,
+        raw,
         runs,
         absent,
         size(ref.length),
         ref.digest,
         entry.sequence_number,
         ref.blob or "",
+        ref.start is not None and not reads.at_head,
         words,
     )
+
+
+def _both(was: str, now: str, tool_of: messages.ToolOf) -> tuple[str, str]:
+    """Two states of a message to be set against each other: in words where both have a shape."""
+    old, new = messages.said(was, tool_of), messages.said(now, tool_of)
+    return (old.text, new.text) if old is not None and new is not None else (was, now)
 
 
 # ---- what else was sent, and what came back -----------------------------------------------
@@ -507,7 +520,7 @@ def _parameters(payload: ContextBuilt) -> tuple[Row, ...]:
 
 
 def _tools(reads: Reads, payload: ContextBuilt) -> tuple[Tool, ...]:
-    read = reading.reader(reads.runtime, reads.who)
+    read = reads.read
     found = []
     for ref in payload.tools[:TOOLS_SHOWN]:
         text = _text(ref, read)

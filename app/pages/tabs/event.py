@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from app.pages import reading
 from app.pages.tabs.reads import Reads
 from app.presenters import highlight, payloads
 from app.presenters.payloads import Block, Row
@@ -44,7 +43,7 @@ def load(reads: Reads) -> EventPanel:
         return EventPanel(event, (), envelope, payloads.raw(data), related)
     try:
         typed = runtime.typed(who, event)
-        blocks = payloads.blocks(event, typed, reading.reader(runtime, who))
+        blocks = payloads.blocks(event, typed, reads.read, reads.tool_of)
     except InvalidInput as error:
         why = Block("note", "Payload", note=f"does not fit its schema: {error}")
         return EventPanel(event, (why,), envelope, payloads.raw(data), related)

@@ -7,9 +7,12 @@ from dataclasses import dataclass, field
 
 from app.pages import reading
 from app.pages.place import Place
+from app.presenters.payloads import Reader
 from app.presenters.state import Graded
 from app.presenters.timeline import Item
+from core.errors import StrandlineError
 from core.events.envelope import Event
+from core.events.tool import ToolIntent
 from core.principal import Principal
 from core.record.record import TrajectoryRecord
 from runtime.service import Runtime
@@ -31,6 +34,36 @@ class Reads:
     """Of the operations held by value, by operation id."""
     sealed: bool = False
     """Nothing of after the boundary is read, not even to be marked so; `head` is the boundary."""
+
+    read: Reader = field(init=False)
+    """Reads delivered messages, within what one page may read."""
+    _tools: dict[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.read = reading.reader(self.runtime, self.who)
+
+    def tool_of(self, call_id: str) -> str:
+        """The tool of a call that the log names up to the boundary; empty: it names none."""
+        known = self._tools.get(call_id)
+        if known is None:
+            known = self._tools[call_id] = self._tool(call_id)
+        return known
+
+    def _tool(self, call_id: str) -> str:
+        held = self.record.operations.open.get(call_id)
+        held = held or self.record.archive.recent.operations.get(call_id)
+        if held is not None:
+            return held.tool
+        for event in self.runtime.operation_events(
+            self.who, self.place.trajectory_id, call_id, upto=self.place.seq
+        ):
+            if event.type == "ToolIntent":
+                try:
+                    payload = self.runtime.typed(self.who, event)
+                except StrandlineError:
+                    return ""
+                return payload.tool if isinstance(payload, ToolIntent) else ""
+        return ""
 
     @property
     def record(self) -> TrajectoryRecord:
