@@ -10,6 +10,7 @@ from typing import Any
 
 from app import console
 from app.presenters import format as fmt
+from app.presenters.reports import left_waiting
 from core.errors import InvalidInput
 
 Wire = dict[str, Any]
@@ -32,7 +33,9 @@ def check_name(name: str, paths: Sequence[str]) -> None:
 
 
 def line(document: Wire) -> Wire:
-    """`path, format, trajectories, refused, tokens`, exactly as documented."""
+    """`path, format, trajectories, refused, tokens`, exactly as documented; and `waiting`, where
+    the end of the file waits."""
+    waits = {"waiting": document["waiting"]} if any(document["waiting"].values()) else {}
     return {
         "path": document["path"],
         "format": document["format"],
@@ -42,7 +45,7 @@ def line(document: Wire) -> Wire:
         ],
         "refused": [{"where": item["where"], "why": item["why"]} for item in document["refused"]],
         "tokens": _figures(document),
-    }
+    } | waits
 
 
 def _figures(document: Wire) -> dict[str, int | None]:
@@ -147,6 +150,9 @@ def _show(document: Wire, *, verbose: bool) -> None:
         console.say(f"  {hidden}")
     for gap in document["gaps"] if verbose else ():
         console.say(f"  not recorded: {console.safe(gap['what'])}: {console.safe(gap['why'], 300)}")
+    waits = left_waiting(document)
+    if waits:
+        console.say(f"  waiting: {waits}")
     for text in document["notes"]:
         console.say(f"  note: {console.safe(text, 300)}")
     for item in document["refused"]:

@@ -384,6 +384,7 @@ class Report:
     format_why: str = ""
     outcome: Outcome = "refused"
     bytes_read: int = 0
+    """Without what waits."""
     lines_read: int = 0
     items: int = 0
     trajectories: list[TrajectoryReport] = field(default_factory=list)
@@ -412,13 +413,15 @@ class Report:
 
     def line(self) -> dict[str, Any]:
         """The documented JSON line of `strandline import --json`."""
+        waiting = {"lines": self.waiting_lines, "bytes": self.waiting_bytes}
+        waits = {"waiting": waiting} if self.waiting_lines else {}
         return {
             "path": self.path,
             "format": self.format,
             "trajectories": [trajectory.plain() for trajectory in self.trajectories],
             "refused": [{"where": item.where, "why": item.why} for item in self.refused],
             "tokens": self.findings.tokens.plain(),
-        }
+        } | waits
 
     def document(self) -> dict[str, Any]:
         """Everything the report knows, as JSON: the page and the API show this."""

@@ -544,6 +544,7 @@ class Logs:
             source.progress(reading.position, size, sum(reading.counts.values()))
             if not piece.more:
                 break
+        report.bytes_read = reading.position - source.offset
         report.waiting_bytes = piece.unfinished
         report.waiting_lines = held + (1 if piece.unfinished else 0)
 

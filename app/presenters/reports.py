@@ -146,7 +146,7 @@ def done(index: int, name: str, length: int, document: dict[str, Any]) -> FileRe
             for item in document["became"]
         ),
         gaps=tuple((one_line(g["what"], 60), one_line(g["why"], 300)) for g in document["gaps"]),
-        notes=tuple(one_line(note, 300) for note in document["notes"]),
+        notes=tuple(one_line(note, 300) for note in (*_waits(document), *document["notes"])),
         rules=tuple(
             (one_line(rule, 120), count(number))
             for rules in (document["pairings"], document["token_rules"])
@@ -209,6 +209,27 @@ def _hidden(redacted: dict[str, Any]) -> str:
         f"{one_line(name, 60)} {count(places)}" for name, places in redacted["places"].items()
     )
     return f"{plural(sum(redacted['places'].values()), 'place')} hidden: {by_rule}"
+
+
+def _waits(document: dict[str, Any]) -> tuple[str, ...]:
+    text = left_waiting(document)
+    return (text,) if text else ()
+
+
+def left_waiting(document: dict[str, Any]) -> str:
+    """What of a file's end was not read yet, and what it waits for; empty where all was read."""
+    waits = document["waiting"]
+    unfinished = 1 if waits["bytes"] else 0
+    held = waits["lines"] - unfinished
+    said = []
+    if unfinished:
+        said.append(
+            f"its last line is not finished: {plural(waits['bytes'], 'byte')} wait for its end and "
+            "are read when the file is imported again"
+        )
+    if held > 0:
+        said.append(f"{plural(held, 'line')} of a reply in parts wait for its end")
+    return "; ".join(said)
 
 
 def _result(document: dict[str, Any], bad: bool) -> str:

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from app.presenters import reports
+from ingest.base import Report
 from ingest.redact_own import FILE
 from tests import served
 from tests.cli.here import run
@@ -56,6 +58,28 @@ def test_a_secret_is_nowhere_unless_it_is_asked_for(
         assert leaks(data) != []
         done = run("import", "--data", data, "--rederive")
         assert done.code == 0 and "Nothing is outdated" in done.out
+
+
+@pytest.mark.parametrize("through", [False, True])
+def test_an_unfinished_last_line_is_said_by_every_report(
+    tmp_path: Path, session: Path, through: bool
+) -> None:
+    data, whole = tmp_path / "data", session.read_bytes()
+    session.write_bytes(whole.rstrip(b"\n") + b'\n{"type":"user","uu')
+    with _opened(data, through):
+        done = run("import", "--data", data, session)
+        assert "waiting: its last line is not finished: 18 bytes wait for its end" in done.out
+        done = run("import", "--data", data, session, "--json")
+        assert done.lines[0]["waiting"] == {"lines": 1, "bytes": 18}
+        session.write_bytes(whole)
+        done = run("import", "--data", data, session, "--json")
+        assert "waiting" not in done.lines[0]
+    document = {**Report(path="x").document(), "waiting": {"lines": 3, "bytes": 18}}
+    shown = reports.done(1, "x", 100, document).notes
+    assert shown == (
+        "its last line is not finished: 18 bytes wait for its end and are read when the file is "
+        "imported again; 2 lines of a reply in parts wait for its end",
+    )
 
 
 @pytest.mark.parametrize("through", [False, True])

@@ -256,9 +256,15 @@ def test_an_unfinished_last_line_waits_and_is_reported(opened: Opened, tmp_path:
     report = take(opened, path)
     assert (report.outcome, report.waiting_lines, report.waiting_bytes) == ("imported", 1, 10)
     assert not report.refused
+    assert report.bytes_read == len(b'{"say":"one"}\n')
+    assert report.line()["waiting"] == {"lines": 1, "bytes": 10}
+    again = take(opened, path)
+    assert (again.outcome, again.waiting_bytes, again.bytes_read) == ("unchanged", 10, 14)
     path.write_bytes(b'{"say":"one"}\n{"say":"two"}\n')
     report = take(opened, path)
     assert (report.outcome, report.waiting_lines) == ("appended", 0)
+    assert report.bytes_read == path.stat().st_size
+    assert "waiting" not in report.line()
     assert families(opened, report.trajectories[0].id)["Unparsed"] == 0
 
 
