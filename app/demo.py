@@ -26,6 +26,7 @@ def run(data: Path | None, host: str | None, port: int | None) -> int:
     def announce(url: str) -> None:
         console.say(f"Strandline demo: {url}")
         console.say(f"  demo data lies in {chosen.data_folder}; remove that folder to remove it")
+        console.say(f"  a search worth making: {url}/find?text={seeds.SEARCH}")
         console.say("  your own sessions, into a data folder of your own:")
         console.say(f"    {paths.program()} import PATH...   then   {paths.program()} serve")
         console.say(f"  or into this one: drop files on {url}/import")

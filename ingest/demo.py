@@ -1,5 +1,8 @@
 """Data to look at: committed trajectories, a copy, and a generated one of 100,000 events.
 
+The committed files are of every format, among them two parents with their sub-agents; two of them
+carry a note and a tag, as a person would leave them. A search worth making is `SEARCH`.
+
 The generated trajectory is `reported`: a runtime of its own, under an owner epoch, says what it
 did (`ingest.demo_story`). It is written by the store's ordinary commands (create, claim, append).
 Nothing in it is random: the same seed and end give the same events, so that an interrupted seeding
@@ -13,6 +16,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from core.acts import ActKind, Body, Note, Tag
 from core.canonical import sha256
 from core.errors import ImportRefused, NotFound
 from core.events import registry
@@ -22,7 +26,14 @@ from core.instants import Instant
 from ingest import demo_story
 from ingest.demo_copy import COPY_ID, install_copy
 from ingest.pipeline import import_path
-from store.ports import AppendCommand, BlobStore, ClaimCommand, CreateCommand, RecoveryStore
+from store.ports import (
+    ActCommand,
+    AppendCommand,
+    BlobStore,
+    ClaimCommand,
+    CreateCommand,
+    RecoveryStore,
+)
 
 DATA = Path(__file__).resolve().parent / "demo_data"
 #: Endings of the committed trajectories.
@@ -32,6 +43,24 @@ GENERATED_EVENTS = 100_000
 #: The imagined day ends so long before it is written, the copy's so much earlier.
 _ENDED_AGO = 90_000_000
 _COPY_AGO = 9 * 86_400_000_000
+#: Found in a session, in its sub-agent's, and in a run of another program.
+SEARCH = "february"
+#: What a person noted: file, family of the event at whose first boundary, note, tag.
+_NOTED = (
+    (
+        "2c1d9f50-7a44-4f0e-9b1b-5d0c7e3a1f10.jsonl",
+        "ApprovalResolved",
+        "Rightly refused: it wanted to push --force to main before there was a test.",
+        "look-again",
+    ),
+    (
+        "rollout-2026-11-20T09-00-00-01a1f82f-1e80-7a1b-82c3-d4e5f6a7b8c9.jsonl",
+        "Compacted",
+        "What it knew of the tests is gone from here on; compare the context before.",
+        "compaction",
+    ),
+)
+_ACTOR = "demo"
 
 
 class Clock:
@@ -92,11 +121,38 @@ def seed(
                 raise ImportRefused(f"{path.name}: {report.refused[0].why}")
             fresh = fresh or report.outcome != "unchanged"
             imported += [one.id for one in report.trajectories]
+            _note(store, tenant, path.name, report.trajectories[0].id)
             note(f"{path.name}: {report.trajectories[0].events} events")
     copied = install_copy(store, tenant, began=now() - _COPY_AGO)
     note(f"{COPY_ID}: a copy from another store")
     written = generate(store, tenant, events=events, note=note)
     return Seeded(tuple(imported), GENERATED_ID, events, fresh or copied or written)
+
+
+def _note(store: RecoveryStore, tenant: str, name: str, trajectory_id: str) -> None:
+    """Leave the note and the tag of a file, once."""
+    for file, family, text, tag in _NOTED:
+        if file != name:
+            continue
+        events = store.events(tenant, trajectory_id, limit=1_000)
+        boundary = next(one.sequence_number for one in events if one.type == family)
+        acts: tuple[tuple[ActKind, Body, int | None], ...] = (
+            ("note", Note(text), boundary),
+            ("tag", Tag(tag), None),
+        )
+        for kind, body, at in acts:
+            request_id = f"demo.{kind}.{name}"
+            command = ActCommand(
+                tenant=tenant,
+                kind=kind,
+                body=body,
+                actor=_ACTOR,
+                request_id=request_id,
+                request_digest=sha256(request_id.encode()),
+                trajectory_id=trajectory_id,
+                boundary=at,
+            )
+            store.act(command).result()
 
 
 def generate(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,10 +14,13 @@ from core.events.admission import BudgetSettled
 from core.events.model_call import ContextBuilt, ModelReplied
 from core.events.tool import ToolIntent, ToolResult
 from core.rules.grades import grade
-from ingest.demo import DATA, GENERATED_ID, Clock, committed, generate, now, seed
+from core.rules.prices import day_of, derive, table_of
+from ingest.demo import DATA, GENERATED_ID, SEARCH, Clock, committed, generate, now, seed
 from ingest.demo_copy import COPY_ID, install_copy
+from runtime.indexer import Indexer
 from runtime.time_travel import record_at
 from store.open import Opened, open_store
+from store.search import SqliteTextIndex
 from tests.ingest.support import TENANT, everything
 
 EVENTS = 6_000
@@ -32,6 +36,40 @@ def test_seeding_twice_finds_its_data(opened: Opened) -> None:
     assert first.imported == second.imported
     assert len(set(first.imported)) == len(first.imported) >= len(committed()) >= 10
     assert opened.store.head(TENANT, GENERATED_ID).sequence_number == 2_000
+
+
+def test_it_shows_sub_agents_a_search_notes_tags_and_a_derived_cost(opened: Opened) -> None:
+    seeded = seed(opened.store, opened.blobs, events=1_000)
+    seed(opened.store, opened.blobs, events=1_000)
+    acts = opened.store.acts(TENANT)
+    assert [one.kind for one in acts] == ["note", "tag", "note", "tag"]
+    assert [one.boundary is not None for one in acts] == [True, False, True, False]
+    parts = (opened.store, opened.blobs, opened.projections)
+    records = {
+        name: record_at(*parts, TENANT, name, None).require_reconstructed()
+        for name in seeded.trajectories
+    }
+    parents = [one.scope.parent_trajectory_id for one in records.values()]
+    assert {one for one in parents if one} == {acts[0].trajectory_id, acts[2].trajectory_id}
+    assert {"Claude Code", "Codex", "SWE-agent", "mini-swe-agent"} <= {
+        re.split(r" [\dv]", one.scope.agent or "")[0] for one in records.values()
+    }
+    claude = records[acts[0].trajectory_id or ""]
+    began = opened.store.events(TENANT, claude.trajectory_id, limit=1)[0].occurred_at
+    cost = derive(claude.calls.tokens_by_model, claude.calls.tokens, day_of(began), table_of(()))
+    assert "usd" not in claude.budget.accounts
+    assert cost.nano_usd
+    index = SqliteTextIndex(opened.data / "search.db", opened.incarnation, heads=lambda *_: [])
+    try:
+        Indexer(opened.store, opened.blobs, index).catch_up()
+        found = {hit.trajectory_id for hit in index.hits(TENANT, SEARCH)}
+        assert len(found & set(records)) >= 3
+        assert any(
+            name in found and one.scope.parent_trajectory_id in found
+            for name, one in records.items()
+        )
+    finally:
+        index.close()
 
 
 @pytest.fixture(scope="module")
