@@ -29,7 +29,7 @@ from app.presenters import log_list, timeline
 from app.presenters.acted import Banner, banners
 from app.presenters.format import count, duration, grouped, money, plural
 from app.presenters.lanes import LaneCount
-from app.presenters.log_list import LogList
+from app.presenters.log_list import Clock, LogList
 from app.presenters.standing import (
     Completeness,
     absent_lanes,
@@ -175,6 +175,7 @@ def load(
     end = _at_head(reads)
     # What the source can fill is stated by event 1; the drawing keeps its height also before it.
     absent = absent_lanes(head.standing, (end or record).scope.capabilities)
+    desk = load_desk(runtime, who, place.trajectory_id, place.seq, record)
     page: dict[str, object] = {
         "title": f"{count(place.seq)} of {one_line(name, 80)}",
         "place": place,
@@ -196,7 +197,9 @@ def load(
         "never": tuple(sorted(absent)) if place.seq else (),
         "unused": tuple(sorted(set(_unused(record)) - absent)) if place.seq else (),
         "ribbon": _ribbon(reads, drawn, grades, absent, end),
-        "log": _log(reads, log_span, found, chosen),
+        "log": _log(
+            reads, log_span, found, chosen, end, noted=frozenset() if sealed else desk.noted
+        ),
         "zooms": _zooms(reads, drawn),
         "found": found,
         "lanes": rows.lane_counts(reads) if place.only else (),
@@ -209,7 +212,7 @@ def load(
         "live": not sealed and _open(reads),
         "sealed": sealed,
         "named_later": bool(told_later),
-        "desk": load_desk(runtime, who, place.trajectory_id, place.seq, record),
+        "desk": desk,
     }
     page["panel"] = (
         evidence.load(reads, verified) if verified is not None else TABS[place.tab](reads)
@@ -231,7 +234,13 @@ def _to_read(
 
 
 def _log(
-    reads: Reads, log_span: tuple[int, int], found: Found | None, chosen: Chosen | None
+    reads: Reads,
+    log_span: tuple[int, int],
+    found: Found | None,
+    chosen: Chosen | None,
+    end: TrajectoryRecord | None,
+    *,
+    noted: frozenset[int],
 ) -> LogList:
     """The rows of the log list: those around the boundary, or those that were asked for."""
     first, last = log_span
@@ -240,11 +249,18 @@ def _log(
         if chosen is not None
         else [i for i in reads.items if first <= i.event.sequence_number <= last]
     )
+    zero, clock = _began(reads, end)
+    listed = items[0].event.sequence_number if items else 0
     built = log_list.build(
         items,
         reads.place.seq,
-        recorded=reads.head.standing in ("gated", "reported"),
+        zero=zero,
+        clock=clock,
+        of_day=reads.place.times == "clock",
+        before=next((i.event for i in reads.items if i.event.sequence_number == listed - 1), None),
         words=found.words if found is not None else None,
+        text_of=lambda event: reading.searched(reads.runtime, reads.who, event),
+        noted=noted,
     )
     if chosen is not None:
         return replace(built, earlier=chosen.earlier, later=chosen.later, cut=True)
@@ -254,6 +270,18 @@ def _log(
         earlier=first - 1 if built.first > 1 else None,
         later=last + 1 if built.last < head else None,
     )
+
+
+def _began(reads: Reads, end: TrajectoryRecord | None) -> tuple[int | None, Clock]:
+    """When the trajectory began, the same at every boundary, and on whose clock: the producer's,
+    or the store's where a log of its own states no time."""
+    zero = (end or reads.view.record).first_occurred_at
+    if zero is not None or reads.head.standing not in ("gated", "reported"):
+        return zero, "occurred"
+    if not reads.head.sequence_number:
+        return None, "recorded"
+    first = reads.runtime.event(reads.who, reads.place.trajectory_id, 1)
+    return first.recorded_at, "recorded"
 
 
 def _ended_here(view: RecordView) -> Head:

@@ -10,6 +10,7 @@ from app import links
 
 Tab = Literal["event", "state", "context", "operations", "budget", "evidence"]
 Axis = Literal["event", "time"]
+Times = Literal["since", "clock"]
 ContextView = Literal["changes", "only", "repeated", "all"]
 TABS: tuple[Tab, ...] = get_args(Tab)
 CONTEXT_VIEWS: tuple[ContextView, ...] = get_args(ContextView)
@@ -37,6 +38,8 @@ class Place:
     raw: bool = False
     """Event tab: the payload as JSON."""
     rows: int = ROWS
+    times: Times = "since"
+    """Log list: times from the trajectory's start, or of the day."""
     find: str = ""
     """Log list: only events whose text holds this, as the index reads it."""
     only: str = ""

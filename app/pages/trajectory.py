@@ -11,7 +11,7 @@ from fastapi.responses import HTMLResponse, RedirectResponse, Response
 from app import links, render
 from app.deps import ReaderDep, RuntimeDep, TrajectoryPath
 from app.pages import boundary
-from app.pages.place import ROWS, ROWS_WIDE, Axis, ContextView, Place, Tab
+from app.pages.place import ROWS, ROWS_WIDE, Axis, ContextView, Place, Tab, Times
 from app.presenters.format import count, duration
 from app.presenters.terminal import one_line
 from core.errors import NotFound
@@ -45,6 +45,7 @@ def _place(
     rest: FlagQuery = "0",
     raw: FlagQuery = "0",
     rows: NumberQuery = "",
+    times: Annotated[Times, Query()] = "since",
     find: Annotated[str, Query(max_length=200)] = "",
     only: Annotated[str, Query(pattern=r"^[a-z,]{0,120}$")] = "",
     zoom: Annotated[str, Query(pattern=r"^([0-9]{1,10}-[0-9]{1,10})?$")] = "",
@@ -65,6 +66,7 @@ def _place(
         rest=rest == "1",
         raw=raw == "1",
         rows=ROWS_WIDE if wide else ROWS,
+        times=times,
         find=find.strip(),
         only=only,
         zoom=zoom,

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 from app.presenters import highlight
-from app.presenters.format import exact, offset
+from app.presenters.format import clock as time_of_day
+from app.presenters.format import duration, exact, offset
 from app.presenters.highlight import Words
 from app.presenters.terminal import one_line
 from app.presenters.timeline import Item
+from core.events.envelope import Event
 from core.events.ownership import OwnershipGranted
+
+Clock = Literal["occurred", "recorded"]
 
 #: Rows before the boundary in a window of 40: the boundary is seen without scrolling.
 BEFORE = 10
@@ -30,10 +34,14 @@ class Entry:
     family: str = ""
     time: str = ""
     exact: str = ""
+    back: str = ""
+    """Said where its time lies before that of an earlier event; empty: it does not."""
     current: bool = False
     future: bool = False
     pieces: tuple[tuple[str, bool], ...] = ()
     """The text as (piece, is it a hit), where something was looked for."""
+    noted: bool = False
+    """People wrote a note at this boundary."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,25 +80,28 @@ def build(
     items: Sequence[Item],
     boundary: int,
     *,
-    recorded: bool = False,
+    zero: int | None,
+    clock: Clock = "occurred",
+    of_day: bool = False,
+    before: Event | None = None,
     words: Words = None,
+    text_of: Callable[[Event], str] = lambda _: "",
+    noted: Collection[int] = (),
 ) -> LogList:
-    """Rows of the given events; times count from the first of them that states one. `words` is
-    what was looked for, to be marked.
+    """Rows of the given events. `words` is what was looked for, to be marked; `text_of` reads what
+    was searched of an event whose line does not show it. `noted` are the boundaries with a note.
 
-    `recorded`: where none of them states when it occurred, when it was recorded says something.
+    Times count from `zero`, where the trajectory began on this clock; None: it states none.
+    `of_day`: they are shown as times of day. `before` is the event before the first, where known.
     """
     entries: list[Entry] = []
-    zero = next((item.event.occurred_at for item in items if item.event.occurred_at), None)
-    clock = "recorded" if zero is None and recorded and items else "occurred"
-    if clock == "recorded":
-        zero = items[0].event.recorded_at
     turn: int | None = None
     passed = False
+    previous = _at(before, clock) if before is not None else None
     for item in items:
         event = item.event
         future = event.sequence_number > boundary
-        at = event.recorded_at if clock == "recorded" else event.occurred_at
+        at = _at(event, clock)
         if future and not passed:
             entries.append(Entry("now", "later"))
         passed = passed or future
@@ -106,28 +117,53 @@ def build(
                 seq=event.sequence_number,
                 type=one_line(event.type, 60),
                 family=item.line.family,
-                time=offset(at - zero) if at is not None and zero is not None else "",
+                time=_shown(at, zero, of_day=of_day) if at is not None and zero is not None else "",
                 exact=exact(event.occurred_at or event.recorded_at),
+                back=_steps_back(at, previous),
                 current=event.sequence_number == boundary,
                 future=future,
-                pieces=_pieces(item, words),
+                pieces=_pieces(item, words, text_of),
+                noted=event.sequence_number in noted,
             )
         )
+        previous = at if at is not None else previous
     first = items[0].event.sequence_number if items else 0
     last = items[-1].event.sequence_number if items else 0
-    text = exact(zero) if zero is not None else ""
+    text = exact(zero) if zero is not None and items else ""
     return LogList(tuple(entries), first, last, text, clock=clock)
 
 
-def _pieces(item: Item, words: Words) -> tuple[tuple[str, bool], ...]:
-    """The line with its hits; where it shows none, the words around the first in the payload."""
+def _at(event: Event, clock: Clock) -> int | None:
+    return event.recorded_at if clock == "recorded" else event.occurred_at
+
+
+def _shown(at: int, zero: int, *, of_day: bool) -> str:
+    """A time from where the trajectory began, or of the day, with the day where it is another."""
+    if not of_day:
+        return offset(at - zero)
+    day, first = exact(at)[5:10], exact(zero)[5:10]
+    return time_of_day(at) if day == first else f"{day} {time_of_day(at)}"
+
+
+def _steps_back(at: int | None, previous: int | None) -> str:
+    """Why a row's time is earlier than that of the row above it; empty: it is not."""
+    if at is None or previous is None or at >= previous:
+        return ""
+    return f"{duration(previous - at)} before the event above: the order is the log's"
+
+
+def _pieces(
+    item: Item, words: Words, text_of: Callable[[Event], str]
+) -> tuple[tuple[str, bool], ...]:
+    """The line with its hits; where it shows none, the words around the first in what was
+    searched."""
     if words is None:
         return ()
     text = item.line.text
-    match = words.search(text)
+    match = words.search(highlight.fold(text))
     if match is not None:
         # A list is narrow: what was looked for stands near the beginning.
         start = match.start() - 24 if match.start() > _FAR else 0
         return highlight.pieces(("…" if start else "") + text[start:], words)
-    around = highlight.excerpt(item.event.payload or b"", words)
+    around = highlight.excerpt(text_of(item.event), words)
     return highlight.pieces(around or text, words)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from html.parser import HTMLParser
@@ -177,11 +177,17 @@ def world(folder: Path, *, follow: bool = False) -> Iterator[World]:
 
 
 def write(
-    world: World, trajectory_id: str, payloads: list[Payload], *, id_: str = "e", after: int = 0
+    world: World,
+    trajectory_id: str,
+    payloads: list[Payload],
+    *,
+    id_: str = "e",
+    after: int = 0,
+    at: Callable[[int], int] = int,
 ) -> None:
     """An imported trajectory of these payloads, each in its family's envelope; `after`: they are
-    appended to that many."""
-    write_to(world.parts, trajectory_id, payloads, id_=id_, after=after)
+    appended to that many. `at`: the second of each, by its number."""
+    write_to(world.parts, trajectory_id, payloads, id_=id_, after=after, at=at)
 
 
 def write_to(
@@ -191,6 +197,7 @@ def write_to(
     *,
     id_: str = "e",
     after: int = 0,
+    at: Callable[[int], int] = int,
 ) -> None:
     """The same, into an open store."""
     blob = parts.runtime.put_blob(WHO, b"original " + HOSTILE.encode())
@@ -207,7 +214,7 @@ def write_to(
             type=name,
             schema_version=registry.FAMILIES[name].version,
             payload=registry.encode(payload),
-            occurred_at=1_700_000_000_000_000 + number * 1_000_000,
+            occurred_at=1_700_000_000_000_000 + at(number) * 1_000_000,
             step=1 if call else None,
             operation_id="op-1" if tool else None,
             attempt_id="op-1.1" if tool else None,

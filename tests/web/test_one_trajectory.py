@@ -9,6 +9,8 @@ from html import unescape
 
 import pytest
 
+from core.events.context import RuntimeInput
+from core.events.task import TaskStarted
 from ingest import demo
 from tests.web import pages_world
 from tests.web.pages_world import World, hostile_payloads
@@ -50,3 +52,42 @@ def test_compared_groups_share_one_header_and_its_columns(full: World) -> None:
     assert groups > 3
     assert page.count('<th scope="col">at 1,200</th>') == groups
     assert 'class="vh"><tr>' not in page
+
+
+# ---- times ---------------------------------------------------------------------------------
+
+
+def rows_of(page: str) -> dict[int, str]:
+    """Sequence number -> the time shown, of a page's log list."""
+    found = re.findall(r'id="e(\d+)".*?</a>', page, re.S)
+    cells = re.findall(
+        r'id="e(\d+)"[^\n]*?<time title="[^"]*">(?:<span[^>]*>↶</span>)?([^<]*)<', page
+    )
+    assert found
+    return {int(number): time for number, time in cells}
+
+
+def test_times_count_from_the_start_on_every_page_of_the_log(full: World) -> None:
+    shown: dict[int, str] = {}
+    for seq in (0, 1, 30, 55, 60, 700, 1500):
+        for number, time in rows_of(full.get(f"{LONG}/@{seq}")).items():
+            assert shown.setdefault(number, time) == time, (seq, number)
+    assert shown[1] == "+0.0 s" and len(shown) > 100
+    page = full.get(f"{LONG}/@700?times=clock")
+    of_day = rows_of(page)
+    assert all(re.fullmatch(r"(\d\d-\d\d )?\d\d:\d\d:\d\d", time) for time in of_day.values())
+    # It goes along to other boundaries and tabs, and back.
+    assert f'href="{LONG}/@701?times=clock"' in page and "occurred, UTC" in page
+    assert f'href="{LONG}/@700"' in page
+
+
+def test_a_time_that_steps_back_is_marked_and_said(full: World) -> None:
+    told = [TaskStarted(title="back", standing="imported"), *(RuntimeInput("x") for _ in range(99))]
+    pages_world.write(full, "back", told, at=lambda n: 10 - 5 * (n == 30) + n)
+    page = full.get("/t/back/@30")
+    marks = re.findall(r'id="e(\d+)"[^\n]*↶', page)
+    assert marks == ["30"]
+    assert "4.00 s before the event above: the order is the log&#39;s" in page
+    # Also where it is the first row of the list.
+    cut = full.get("/t/back/@40")
+    assert 'id="e29"' not in cut and re.findall(r'id="e(\d+)"[^\n]*↶', cut) == ["30"]

@@ -428,13 +428,13 @@ def test_a_typed_time_is_on_the_clock_that_is_shown(full: World) -> None:
         found = runtime.find(WHO, name, typed, near=990)
         assert found is not None
         assert runtime.event(WHO, name, found).occurred_at == event.occurred_at
-    assert "occurred, from" in full.get(f"/t/{name}/@1000")
+    assert "occurred, since" in full.get(f"/t/{name}/@1000")
     assert runtime.find(WHO, name, "25:00", near=990) is None
     assert runtime.find(WHO, name, "2000-01-01 00:00:00 UTC", near=990) == 0
 
 
 def test_times_that_nobody_states_are_those_of_the_store_and_say_so(full: World) -> None:
-    assert "recorded, from" in full.get("/t/native/@1")
+    assert "recorded, since" in full.get("/t/native/@1")
     runtime = full.parts.runtime
     at = format_utc(runtime.event(WHO, "native", 1).recorded_at)
     assert runtime.find(WHO, "native", at) == 1
