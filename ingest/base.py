@@ -321,6 +321,12 @@ class LogImporter(Protocol):
         source id wherever it lies; None: its path is. `head` are the first bytes."""
         ...
 
+    def stated_id(self, head: bytes, tail: bytes) -> str | None:
+        """The identity that the source's first and last bytes state, in the form of `native_id`;
+        None where they state none, or two. It is no source id: it tells that a file under another
+        name may hold the same session."""
+        ...
+
     def waiting(self, lines: tuple[Line, ...]) -> int:
         """How many of the last lines may still be added to (a reply written in parts) and are
         better read later while their writer is at work."""

@@ -55,6 +55,7 @@ _OTHERS: dict[str, tuple[str, ...]] = {
     "system": ("sessionId", "uuid", "isSidechain"),
 }
 _HEAD_LINES = 40
+_STATED_LINES = 400
 
 
 class ClaudeCode:
@@ -95,6 +96,16 @@ class ClaudeCode:
             return None
         source = claude_run.session_source(session)
         return source if agent is None else claude_run.agent_source(source, agent)
+
+    def stated_id(self, head: bytes, tail: bytes) -> str | None:
+        """The session that its last line names: the first may be copied from another. And the
+        sub-agent, where the first line names it too: a session may hold lines of sub-agents."""
+        session, agent = _stated(tail.split(b"\n")[::-1])
+        if session is None:
+            return None
+        source = claude_run.session_source(session)
+        first = _stated(head.removeprefix(b"\xef\xbb\xbf").split(b"\n"))[1]
+        return source if agent is None or agent != first else claude_run.agent_source(source, agent)
 
     def waiting(self, lines: tuple[Line, ...]) -> int:
         """A reply whose end was not written, and a beginning that nobody has asked in yet."""
@@ -143,6 +154,16 @@ def _named(name: str, head: bytes) -> tuple[str | None, str | None]:
         session = text(value.get("sessionId"))
         if session is not None and len(session) <= 100 and value.get("agentId") == agent:
             return session, agent
+    return None, None
+
+
+def _stated(lines: list[bytes]) -> tuple[str | None, str | None]:
+    """Session and sub-agent of the first of these lines that names a session."""
+    for line in lines[:_STATED_LINES]:
+        value = _lenient(line) or {}
+        session, agent = text(value.get("sessionId")), text(value.get("agentId"))
+        if session is not None and 0 < len(session) <= 100:
+            return session.lower() if re.fullmatch(_UUID, session) else session, agent
     return None, None
 
 

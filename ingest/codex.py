@@ -47,6 +47,7 @@ _FILE = re.compile(
     r"(?:^|[/\\])rollout-\d{4}-\d\d-\d\dT\d\d-\d\d-\d\d-"
     r"([0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12})\.jsonl$"
 )
+_STATED = re.compile(rb'"(?:id|thread_id)"\s*:\s*"([0-9A-Za-z-]{1,80})"')
 #: A session that has said nothing yet waits for its first words, but not for ever.
 _SILENT_LINES_MAX = 40
 _REPLY_LINES_MAX = 400
@@ -82,6 +83,14 @@ class Codex:
         """The session that the file's name states."""
         found = _FILE.search(name)
         return f"session:{found.group(1).lower()}" if found else None
+
+    def stated_id(self, head: bytes, tail: bytes) -> str | None:
+        """The session that the first line states."""
+        first = head.removeprefix(b"\xef\xbb\xbf").lstrip().partition(b"\n")[0]
+        if not any(form.match(first) for form in (_EXEC, _BARE)) and not _META.search(first):
+            return None
+        found = _STATED.search(first)
+        return f"session:{found.group(1).decode().lower()}" if found else None
 
     def waiting(self, lines: tuple[Line, ...]) -> int:
         """A reply whose tokens are still to come, and a session that has said nothing yet."""

@@ -61,6 +61,12 @@ _RUNS_KEPT_MAX = 16
 _COMPANION = "companion"
 #: State key: path or name of the source at its first reading.
 _WHERE = "where"
+#: State key: the session that its name or its bytes state.
+_SESSION = "session"
+#: First and last bytes of a source that are looked at for the session they state.
+_ENDS_BYTES = 256 * 1024
+#: Other sources of one session that a report names.
+_OTHERS_NAMED = 3
 
 #: Append one command; waits while the store is busy.
 Append = Callable[[AppendCommand], Ack]
@@ -95,6 +101,10 @@ class LogSource:
     all of it now and then."""
     before: dict[str, int] | None = None
     """Events of each trajectory before this reading."""
+    session: str | None = None
+    """The session that its name or its bytes state."""
+    notes: list[str] = field(default_factory=list)
+    """What to say of its identity."""
 
     def read(self, start: int, length: int) -> bytes:
         """Bytes of the source; fewer where it ends."""
@@ -288,9 +298,12 @@ class Logs:
         if row is None and self.revise is not None:
             self.revise(importer, source_id)
             row = self._row(importer, source_id)
+        source.notes.clear()
         if row is None and not source.offset:
             self._refuse_long(source, 0, 1)
-            row = self._same_bytes(source, importer, source_id)
+            row = self._known_elsewhere(source, importer, source_id)
+        elif row is not None and not source.rotates:
+            self._name_others(source, importer, row.state.get(_SESSION), row.source_id)
         known = sum(part.length for part in row.segments) if row is not None else 0
         if source.offset > known:
             raise ImportRefused(
@@ -314,6 +327,7 @@ class Logs:
         finally:
             self._tell(source, reading, source.before)
         notes = source.report.findings.notes
+        notes += source.notes
         if short:
             notes.append(
                 f"the file is shorter than what is known of it ({source.size:,} of "
@@ -334,6 +348,9 @@ class Logs:
         state: dict[str, str] = {}
         if row is not None:
             state = {key: row.state[key] for key in row.state if key.startswith(_COMPANION)}
+        session = source.session if row is None else row.state.get(_SESSION)
+        if session is not None:
+            state[_SESSION] = session
 
         def companion(suffix: str) -> bytes | None:
             """As it was at the first reading; what was not there then is not there later."""
@@ -388,12 +405,76 @@ class Logs:
         self._tell(source, reading, before)
         return reading
 
-    def _same_bytes(
+    def _known_elsewhere(
         self, source: LogSource, importer: LogImporter, source_id: str
     ) -> ImportSource | None:
-        """The source that holds these very bytes under another name."""
-        if source.explicit is None and source_id != source.fallback and not source.upload:
-            return None  # It states its own identity.
+        """The source that these bytes are already, under another name.
+
+        They are one with a source of the very same bytes, and with one that states the same
+        session where either begins with all of the other.
+        """
+        native = None
+        if source.explicit is None:
+            native = importer.native_id(source.read(0, 64 * 1024), source.where)
+        stated = self._stated(source, importer)
+        source.session = native or stated
+        if native is None or native != stated:
+            row = self._same_bytes(source, importer)
+            if row is not None and (native is None or row.state.get(_SESSION) in (None, native)):
+                if native is None or not row.state["source"].startswith("session:"):
+                    return row
+        key = stored_id(importer, source_id)
+        others: list[ImportSource] = []
+        if source.explicit is None and source.session is not None:
+            others = self._others(importer, source.session, key)
+        for row in others:
+            if self._first_change(source, row, {}, edges=False) is None:
+                found = self._of_now(importer, row)
+                if found is not None:
+                    source.notes.append(
+                        f"it is what was imported from {row.name}: {row.trajectory_id}"
+                    )
+                    return found
+        self._name_others(source, importer, source.session, key)
+        return None
+
+    def _stated(self, source: LogSource, importer: LogImporter) -> str | None:
+        start = max(0, source.size - _ENDS_BYTES)
+        tail = source.read(start, source.size - start)
+        return importer.stated_id(source.read(0, _ENDS_BYTES), tail)
+
+    def _others(self, importer: LogImporter, session: str, key: str) -> list[ImportSource]:
+        """Sources beside the one of this key that state the session, the newest version first."""
+        found = self.store.import_by_session(self.tenant, importer.name, session)
+        others = [row for row in found if row.source_id != key and row.version <= importer.version]
+        return sorted(others, key=lambda row: -row.version)
+
+    def _of_now(self, importer: LogImporter, row: ImportSource) -> ImportSource | None:
+        """What this version of the importer knows of a source."""
+        if row.version < importer.version and self.revise is not None:
+            self.revise(importer, row.state["source"])
+        return self._row(importer, row.state["source"])
+
+    def _name_others(
+        self, source: LogSource, importer: LogImporter, session: str | None, key: str
+    ) -> None:
+        """Say which other sources state the session of this one."""
+        if session is None:
+            return
+        others = [
+            row for row in self._others(importer, session, key) if row.version == importer.version
+        ]
+        source.notes += [
+            f"it states the session of {row.trajectory_id}, which was imported from {row.name}"
+            for row in others[:_OTHERS_NAMED]
+        ]
+        if len(others) > _OTHERS_NAMED:
+            source.notes.append(
+                f"{len(others) - _OTHERS_NAMED:,} more sources state the same session"
+            )
+
+    def _same_bytes(self, source: LogSource, importer: LogImporter) -> ImportSource | None:
+        """The source that holds these very bytes."""
         state, at = hashlib.sha256(), 0
         while at < source.size:
             piece = lines.next_piece(source.file, at, source.size)
@@ -438,25 +519,35 @@ class Logs:
         edges: bool,
     ) -> None:
         """IntegrityConflict where the file no longer begins with what was kept."""
+        changed = self._first_change(source, row, raw, edges=edges)
+        if changed is not None:
+            raise self._changed(source, importer, row, changed)
+
+    def _first_change(
+        self, source: LogSource, row: ImportSource, raw: dict[int, bytes], *, edges: bool
+    ) -> tuple[int, int, int, bytes] | None:
+        """Where the source differs from what is known of `row`, as far as both go: segment, its
+        first byte, bytes of it that were not compared, and the bytes after; None: nowhere."""
         at = 0
         for index, (part, mark) in enumerate(zip(row.segments, marks_of(row), strict=True)):
             start, at = at, at + part.length
             if start >= source.size:
-                return
+                break
             if at <= source.offset or (edges and 0 < index < len(row.segments) - _EDGE_SEGMENTS):
                 continue
             skip = max(0, source.offset - start)
             data = source.read(start + skip, part.length - skip)
             if len(data) < part.length:
                 if not self._agrees_in_part(data, skip, part, mark):
-                    raise self._changed(source, importer, row, (index, start, skip, data))
+                    return index, start, skip, data
                 continue
             found = sha256(data)
             if raw.get(index) == found:
                 continue
             if not self._agrees(data, part, mark):
-                raise self._changed(source, importer, row, (index, start, 0, data))
+                return index, start, 0, data
             raw[index] = found
+        return None
 
     def _still_pending(self, source: LogSource, reading: Reading) -> bool:
         """Whether what was read and is in no row yet stands there unchanged."""

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 SCRIPTS = Path(__file__).parent / "migrations"
 #: Revisions this program can start from, oldest first; a test holds the last to `migrations/`.
-KNOWN = ("0001", "0002")
+KNOWN = ("0001", "0002", "0003")
 REVISION = KNOWN[-1]
 
 

@@ -317,6 +317,9 @@ class LogReader:
         found = self._sources("importer = ? AND reading_digest = ?", (tenant, importer, digest))
         return found[0] if found else None
 
+    def import_by_session(self, tenant: str, importer: str, session: str) -> list[ImportSource]:
+        return self._sources("importer = ? AND session = ?", (tenant, importer, session))
+
     def sources(
         self, tenant: str, *, after: str = "", limit: int = 200
     ) -> list[tuple[ImportSource, Instant]]:

@@ -222,6 +222,7 @@ class Source(SQLModel, table=True):
     __table_args__ = (
         Index("sources_by_reading", "tenant", "importer", "reading_digest"),
         Index("sources_by_trajectory", "tenant", "trajectory_id"),
+        Index("sources_by_session", "tenant", "importer", "session"),
         STRICT,
     )
     tenant: str = _text(primary_key=True)
@@ -235,6 +236,8 @@ class Source(SQLModel, table=True):
     segments: bytes = _bytes()
     state: bytes = _bytes()
     updated_at: int = _big()
+    session: str | None = _text(nullable=True)
+    """The session its bytes or its name state; as `state` holds it, to be found by."""
 
 
 class ActRow(SQLModel, table=True):

@@ -100,7 +100,7 @@ _LEDGER = _statement(
 _SOURCE = _replacing(
     "import_sources",
     "tenant, source_id, importer, version, trajectory_id, name, reading_digest, reading_length, "
-    "segments, state, updated_at",
+    "segments, state, updated_at, session",
     "tenant, source_id",
     "tenant, source_id",
 )
@@ -457,4 +457,5 @@ def _source_row(tenant: str, source: ImportSource, now: Instant) -> tuple[object
         msgspec.json.encode(source.segments),
         msgspec.json.encode(source.state),
         now,
+        source.state.get("session"),
     )

@@ -421,7 +421,7 @@ def test_a_store_of_before_comes_up_with_its_data(world: SqliteWorld, tmp_path: 
     path = _of_before(world, tmp_path)
     world.opened = open_store(world.folder / "data", clock=world.clock)
     assert world.store.events(TENANT, "t") == events
-    assert world.store.facts().schema_revision == "0002"
+    assert world.store.facts().schema_revision == migrate.REVISION
     assert world.store.acts(TENANT) == []
     assert world.append(note("a"), note("b")).duplicate
     assert act(world, "note", Note("now there are acts"), boundary=3).number == 1
@@ -454,13 +454,13 @@ def test_a_store_of_a_newer_schema_is_refused_and_left_alone(
     act(world, "note", Note("kept"))
     world.opened.close()
     connection = raw(world)
-    connection.execute("UPDATE alembic_version SET version_num = '0003'")
+    connection.execute("UPDATE alembic_version SET version_num = '9999'")
     connection.close()
-    with pytest.raises(StoreStopped, match=r"revision 0003.*up to 0002"):
+    with pytest.raises(StoreStopped, match=rf"revision 9999.*up to {migrate.REVISION}"):
         open_store(world.folder / "data", read_only=read_only)
     connection = raw(world)
     assert connection.execute("SELECT count(*) FROM acts").fetchone() == (1,)
-    connection.execute("UPDATE alembic_version SET version_num = '0002'")
+    connection.execute("UPDATE alembic_version SET version_num = ?", (migrate.REVISION,))
     connection.close()
     world.opened = open_store(world.folder / "data", clock=world.clock)
     assert world.findings() == []

@@ -1,11 +1,13 @@
 """A small log format for tests of the pipeline: one JSON object a line, `{"say": text}`.
 
-`{"do": tool, "id": call}` is a call, `{"done": call, "out": text}` its result, `"agent": name`
-makes a line part of a sub-agent's log, `{"part": id, ...}` lines belong to one reply.
+`"session": id` in the first line names its session. `{"do": tool, "id": call}` is a call,
+`{"done": call, "out": text}` its result, `"agent": name` makes a line part of a sub-agent's log,
+`{"part": id, ...}` lines belong to one reply.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from typing import Any
 
@@ -97,6 +99,14 @@ class SayLog:
         if not base.startswith("session-"):
             return None
         return f"session:{base.removeprefix('session-').partition('.')[0]}"
+
+    def stated_id(self, head: bytes, tail: bytes) -> str | None:
+        """`"session": <id>` of its first line."""
+        try:
+            session = json.loads(head.partition(b"\n")[0]).get("session")
+        except ValueError:
+            return None
+        return f"session:{session}" if session is not None else None
 
     def waiting(self, lines: tuple[Line, ...]) -> int:
         """The last lines with one `part`."""
