@@ -45,6 +45,11 @@ def spaced(text: str) -> str:
     return text if text.isascii() else _UNSPACED.sub(r" \1 ", text)
 
 
+def unspaced(word: str) -> bool:
+    """Whether a word is one sign of a script that is written without spaces."""
+    return _UNSPACED.fullmatch(word) is not None
+
+
 def phrases(text: str) -> tuple[Phrase, ...]:
     """What is looked for: words and quoted phrases; InvalidInput where there is no word."""
     found: list[Phrase] = []

@@ -173,6 +173,14 @@ def excerpt(
     return payloads.Text(data.decode("utf-8", "replace"))
 
 
+def searched(runtime: Runtime, who: Principal, event: Event) -> str:
+    """What the full-text index reads of an event; empty where that cannot be read."""
+    try:
+        return runtime.text_of(who, event.trajectory_id, event.sequence_number)
+    except StrandlineError:
+        return ""
+
+
 def original_of(event: Event) -> BlobRef | None:
     """The pointer from an imported event to its original bytes."""
     return next((ref for ref in event.refs if ref.schema == ORIGINAL_SCHEMA), None)

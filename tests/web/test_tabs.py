@@ -10,6 +10,7 @@ from html.parser import HTMLParser
 import pytest
 
 from app.pages import manifests, rows
+from core.acts import Note
 from core.canonical import digest_text, sha256
 from core.events.admission import Actual, BudgetReserved, BudgetSettled
 from core.events.fields import Charge, Limit, MessageRef, Payload, ToolCall, Usage
@@ -316,6 +317,52 @@ def test_a_hit_is_counted_marked_and_leads_to_the_next(full: World) -> None:
         assert '<span class="hit">' in page
         link = re.search(r'href="(/t/[^"]*)" data-key="h"', page)
     assert re.search(r'data-key="H"', page)
+
+
+def test_every_hit_shows_the_words_around_it(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Also one that lies deep in a long output, in a message, or in a name joined by `_`."""
+    deep = "start\n" + "filler line\n" * 900 + "the needle_word is here\n" + "after\n" * 50
+    with pages_world.world(tmp_path_factory.mktemp("deep")) as world:
+        blob = world.parts.runtime.put_blob(WHO, (deep * 9).encode())
+        given = MessageRef("user", blob.digest, blob.length, blob=blob.digest)
+        pages_world.write(
+            world,
+            "deep",
+            [
+                TaskStarted(title="x", standing="imported"),
+                ContextBuilt(manifest(A), 1, messages=(given,)),
+                ToolIntent("proposal", "bash", arguments={"a": 1, "b": "z" * 400 + " needle"}),
+                ToolResult("succeeded", "sender", observation=deep),
+                ModelReplied("completed", text="y " * 900 + "needle"),
+            ],
+        )
+        index(world)
+        page = world.get("/t/deep/@5?find=needle")
+        found = re.findall(r'class="ev f-.*?</a>', page, re.DOTALL)
+        assert len(found) == 4
+        for row in found:
+            assert '<span class="hit">needle</span>' in row, text_of(row)
+        assert "here after" in text_of(found[2]) or "is here" in text_of(found[2])
+        assert page.count("<") < 4_000
+        assert_inert(page)
+
+
+def test_rows_with_a_note_say_so(tmp_path_factory: pytest.TempPathFactory) -> None:
+    with pages_world.world(tmp_path_factory.mktemp("noted")) as world:
+        pages_world.write(world, "noted", story())
+        world.parts.runtime.act(
+            WHO, "note", Note("look here"), request_id="n-1", trajectory_id="noted", boundary=3
+        )
+        for seq in (1, 3, 5):
+            page = world.get(f"/t/noted/@{seq}")
+            rows_ = re.findall(r'id="e(\d+)".*?</a>', page, re.DOTALL)
+            marked = [
+                int(number)
+                for number in rows_
+                if "has-note" in page[page.index(f'id="e{number}"') :].split("</a>")[0]
+            ]
+            assert marked == [3]
+        assert "has-note" not in world.client.get("/t/noted/@5/page.html").text.split("<main")[1]
 
 
 def test_a_search_without_words_or_hits_says_so(full: World) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -54,10 +55,30 @@ def test_marking_changes_no_text(text: str, query: str) -> None:
 
 
 def test_an_excerpt_shows_the_place_of_a_hit() -> None:
-    payload = b'{"observation":"line one\\nthe connection was refused \\u001b[31m by 10.0.0.1"}'
-    around = highlight.excerpt(payload, highlight.words("refused"))
-    assert "connection was refused" in around and "\\" not in around
-    assert highlight.excerpt(payload, highlight.words("elsewhere")) == ""
+    text = "line one\nthe connection was refused \x1b[31m by 10.0.0.1" + " x" * 30_000
+    around = highlight.excerpt("a " * 20_000 + text, highlight.words("refused"))
+    assert around.startswith("…") and "connection was refused" in around and "\x1b" not in around
+    assert len(around) < 220
+    assert highlight.excerpt(text, highlight.words("elsewhere")) == ""
+
+
+@pytest.mark.parametrize(
+    ("text", "query", "hit"),
+    [
+        ("call datetime_utcnow now", "utcnow", "utcnow"),
+        ("le r\u00e9sum\u00e9 est", "resume", "r\u00e9sum\u00e9"),
+        ("a resume of it", "R\u00c9SUM\u00c9", "resume"),
+        ("\u6c49\u5b57\u5178\u7684", "\u5b57\u5178", "\u5b57\u5178"),
+        ("foo_bar-baz", '"foo bar baz"', "foo_bar-baz"),
+        ("parsing_it", "pars*", "parsing"),
+        ("reparse", "pars*", None),
+    ],
+)
+def test_a_hit_is_marked_wherever_the_index_finds_one(
+    text: str, query: str, hit: str | None
+) -> None:
+    marked = [piece for piece, is_hit in highlight.pieces(text, highlight.words(query)) if is_hit]
+    assert marked == ([hit] if hit else [])
 
 
 @given(
