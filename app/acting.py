@@ -114,6 +114,12 @@ def show_tree(found: Wire) -> None:
         console.note("no summary of it has been made yet")
     if found["missing_parent"]:
         console.note(f"its parent {console.safe(found['missing_parent'])} is not stored")
+    if found["left_out"]:
+        number = len(found["left_out"])
+        console.note(
+            f"{number:,} of them, withdrawn or superseded, {'is' if number == 1 else 'are'} in no "
+            "total: see `strandline list --query withdrawn:yes`"
+        )
     for why, words in (
         ("nodes", "there are more trajectories than a tree shows"),
         ("depth", "it goes deeper than a tree shows"),
@@ -129,10 +135,12 @@ def _branch(node: Wire, here: str) -> Sequence[str]:
     costs = [rolled["cost_nano_usd"], rolled["derived_nano_usd"]]
     stated = [value for value in costs if value is not None]
     mark = "* " if node["trajectory_id"] == here else ""
+    gone = node["summary"]["hidden"]
+    word = f"[{'withdrawn' if node['summary']['withdrawn'] else 'superseded'}] " if gone else ""
     derived = " derived" if rolled["derived_nano_usd"] is not None else ""
     return (
         "  " * node["depth"] + mark + node["trajectory_id"],
-        console.safe(node["summary"]["title"] or "-", 60),
+        word + console.safe(node["summary"]["title"] or "-", 60),
         fmt.count(rolled["events"]),
         fmt.count(rolled["unsettled"]),
         fmt.count(sum(tokens)) if tokens else "-",

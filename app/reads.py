@@ -170,6 +170,7 @@ def tree(runtime: Runtime, who: Principal, trajectory_id: str) -> Wire:
             for one in found.nodes
         ],
         "missing_parent": found.missing_parent,
+        "left_out": list(found.left_out),
         "cut": sorted(found.cut),
         "source": {
             "kind": "projection",

@@ -7,8 +7,9 @@ INVARIANTS
 2. The tree holds at most TREE_NODES_MAX trajectories, TREE_DEPTH_MAX deep; what is beyond is said
    (`cut`), and the totals are then those of what is shown.
 3. A total counts what was recorded and says of how many trajectories nothing was; none is zero.
-4. A trajectory that was withdrawn or superseded is in the tree only if it is the one asked for, or
-   above it, and no total of another counts it.
+4. What was withdrawn is in the tree, marked, for what stands below it still holds; no total counts
+   it, not its own, and each says how many it leaves out. One that was superseded is in it only if
+   it is the one asked for, and counted as little: its newer revision stands for it.
 """
 
 from __future__ import annotations
@@ -45,6 +46,8 @@ class Figures:
     """Of trajectories whose source states no cost, by the price table."""
     without_cost: int
     """Trajectories with neither."""
+    left_out: int
+    """Trajectories that were withdrawn or superseded: none of the figures counts them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +75,11 @@ class Tree:
     """A parent that the root names and that is not stored."""
     cut: frozenset[Cut]
     """Why it is not whole; empty: it is."""
+
+    @property
+    def left_out(self) -> tuple[str, ...]:
+        """The trajectories of it that no total counts."""
+        return tuple(one.trajectory_id for one in self.nodes if one.summary["hidden"])
 
     def node(self, trajectory_id: str) -> Node | None:
         """The node of a trajectory."""
@@ -176,7 +184,7 @@ def _below(
                     if name not in growing.children.get(parent, ()):
                         growing.cut.add("cycle")
                     continue
-                if child["hidden"] or name in fresh:
+                if child["superseded_by"] is not None or name in fresh:
                     continue
                 if len(growing.summaries) + len(found) >= TREE_NODES_MAX:
                     growing.cut.add("nodes")
@@ -213,11 +221,7 @@ def _nodes(growing: _Growing, root: Summary) -> list[Node]:
     rolled: dict[str, Figures] = {}
     for name, _ in reversed(order):
         parts = [_own(growing.summaries[name])]
-        parts += [
-            rolled[one]
-            for one in growing.children.get(name, ())
-            if not growing.summaries[one]["hidden"]
-        ]
+        parts += [rolled[one] for one in growing.children.get(name, ())]
         rolled[name] = _sum(parts)
     return [
         Node(
@@ -236,7 +240,12 @@ def _when(growing: _Growing, name: str) -> tuple[int, str]:
     return (started if isinstance(started, int) else 2**63, name)
 
 
+_NONE = Figures(0, 0, 0, 0, dict.fromkeys(KINDS), 0, None, None, 0, 1)
+
+
 def _own(summary: Summary) -> Figures:
+    if summary["hidden"]:
+        return _NONE
     tokens = {kind: _whole(summary, f"{kind}_tokens") for kind in KINDS}
     stated = _whole(summary, "cost_nano_usd")
     derived = _whole(summary, "cost_derived_nano_usd") if stated is None else None
@@ -250,6 +259,7 @@ def _own(summary: Summary) -> Figures:
         cost_nano_usd=stated,
         derived_nano_usd=derived,
         without_cost=int(stated is None and derived is None),
+        left_out=0,
     )
 
 
@@ -269,6 +279,7 @@ def _sum(parts: list[Figures]) -> Figures:
         cost_nano_usd=_stated(one.cost_nano_usd for one in parts),
         derived_nano_usd=_stated(one.derived_nano_usd for one in parts),
         without_cost=sum(one.without_cost for one in parts),
+        left_out=sum(one.left_out for one in parts),
     )
 
 

@@ -219,6 +219,7 @@ class TreeAnswer(Answer):
     here: str
     nodes: list[dict[str, JsonValue]]
     missing_parent: str | None = Field(description="named by the root and not stored")
+    left_out: list[str] = Field(description="withdrawn or superseded: no roll-up counts them")
     cut: list[Literal["cycle", "depth", "nodes"]] = Field(description="why it is not whole")
     source: Source
 

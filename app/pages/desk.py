@@ -77,6 +77,8 @@ class Desk:
     tags: tuple[str, ...]
     parent: Relative | None
     children: int
+    withdrawn: int
+    """Sub-agents that were withdrawn, and are not among these."""
     more_children: bool
     form: SendForm
 
@@ -93,7 +95,11 @@ def load(
     if parent_id is not None:
         known = runtime.summary(who, parent_id)
         parent = Relative(
-            "sub-agent of" if known else "sub-agent of, not stored here",
+            "sub-agent of, not stored here"
+            if known is None
+            else "sub-agent of, withdrawn,"
+            if known["withdrawn"]
+            else "sub-agent of",
             _title(known, parent_id),
             links.jump(parent_id, q=record.scope.parent_operation_id or "head") if known else "",
         )
@@ -106,6 +112,7 @@ def load(
         tags=said.tags,
         parent=parent,
         children=sum(1 for child in children if not child["hidden"]),
+        withdrawn=sum(1 for child in children if child["withdrawn"]),
         more_children=len(children) == PAGE_ROWS_MAX,
         form=form_of(who, said.last),
     )

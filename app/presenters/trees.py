@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from app import links
@@ -56,6 +56,10 @@ class TreeView:
     total: Total | None
     missing_parent: str
     cut: tuple[str, ...]
+    left_out: str
+    """How many no total counts, in words; empty: it counts all."""
+    first_left_out: str
+    """Which of them stands first."""
 
 
 _CUT = {
@@ -73,7 +77,15 @@ def build(tree: Tree) -> TreeView:
         rows[0].total if rows else None,
         tree.missing_parent or "",
         tuple(_CUT[why] for why in sorted(tree.cut)),
+        _left_out(tree.left_out),
+        tree.left_out[0] if tree.left_out else "",
     )
+
+
+def _left_out(names: Sequence[str]) -> str:
+    if not names:
+        return ""
+    return f"{len(names):,} withdrawn or superseded, in no total"
 
 
 def _row(tree: Tree, node: Node) -> TreeRow:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -102,6 +103,7 @@ def test_a_tree_of_one_and_the_prices(data: Path) -> None:
     assert tree[0].startswith("TRAJECTORY\t")
     assert tree[1].startswith(f"* {name}\t")
     (found,) = run("tree", name, "--json", "--data", data).lines
+    assert found["left_out"] == []
     assert [node["trajectory_id"] for node in found["nodes"]] == [name]
     stated = run(
         "prices", "--set", "scripted/*", "--since", "2020-01-01", "--input", "3",
@@ -114,3 +116,15 @@ def test_a_tree_of_one_and_the_prices(data: Path) -> None:
     assert run("prices", "--retract", "1", "--data", data).code == 0
     (found,) = run("prices", "--json", "--data", data).lines
     assert all(row["act"] is None for row in found["prices"])
+
+
+def test_a_tree_says_what_it_leaves_out(data: Path) -> None:
+    name = names(data)[0]
+    run("withdraw", name, "--reason", "a mistake", "--data", data)
+    gone = run("tree", name, "--data", data)
+    until = time.monotonic() + 10
+    while "[withdrawn] " not in gone.out and time.monotonic() < until:
+        gone = run("tree", name, "--data", data)  # A server makes summaries behind the answer.
+    assert "[withdrawn] " in gone.out and "1 of them, withdrawn or superseded" in gone.err
+    (found,) = run("tree", name, "--json", "--data", data).lines
+    assert found["left_out"] == [name]

@@ -168,6 +168,12 @@ def test_a_tree_comes_with_what_it_adds_up_to(client: TestClient) -> None:
     assert root["rolled"]["tokens"]["input"] is None
     assert root["rolled"]["without_tokens"] == 2
     assert found["source"]["kind"] == "projection"
+    made(act(client, "withdraw", {}, "child", reason="it never ran"))
+    catch_up(client)
+    found = client.get("/v1/trajectories/root/tree").json()
+    assert found["left_out"] == ["child"] and len(found["nodes"]) == 2
+    assert found["nodes"][0]["rolled"]["left_out"] == 1
+    assert found["nodes"][0]["rolled"]["trajectories"] == 1
 
 
 def test_prices_are_shipped_ones_and_those_that_were_stated(client: TestClient) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from app.pages.activity import HALF_HOUR, activity
 from app.presenters import strip
-from core.acts import Note
+from core.acts import Note, Nothing
 from core.events.approval import ApprovalRequested
 from core.events.context import RuntimeInput
 from core.events.envelope import NewEvent
@@ -64,6 +64,28 @@ def test_a_tree_shows_each_trajectory_once_with_what_it_adds_up_to(family: World
         assert "at least; 1 of them report none" in facts
         assert "unsettled <b>4</b>" in facts and "none recorded" in facts
     assert 'href="/t/top/go?q=op-1"' in page
+
+
+def test_withdrawn_ones_are_marked_and_in_no_total(tmp_path: Path) -> None:
+    with world(tmp_path) as found:
+        write(found, "top", _session("the parent", tokens=100))
+        write(found, "child-a", _session("child a", parent=Parent("top", "op-1"), tokens=40))
+        write(found, "child-b", _session("child b", parent=Parent("top", "op-1"), tokens=2))
+        for name in ("child-a", "top"):
+            found.parts.runtime.act(
+                WHO, "withdraw", Nothing(), request_id=name, trajectory_id=name, reason="wrong"
+            )
+            assert found.parts.projector is not None
+            found.parts.projector.catch_up()
+            page = found.get("/t/child-b/tree")
+            row = page[page.index(f'<tr id="{name}"') :].split("</tr>")[0]
+            assert 'title="no total counts it">withdrawn</span>' in row
+        facts = page.split("<h1>")[1].split("</div>")[0]
+        assert "<b>1</b> trajectory" in facts and ">2</b>" in facts
+        assert '<a href="#top">2 withdrawn or superseded, in no total</a>' in facts
+        assert "2 sub-agents" not in found.get("/t/top/@1")
+        assert "1 sub-agent, 1 withdrawn" in found.get("/t/top/@1")
+        assert "sub-agent of, withdrawn," in found.get("/t/child-b/@1")
 
 
 def test_a_boundary_links_to_its_parent_and_to_its_sub_agents(family: World) -> None:

@@ -441,20 +441,21 @@ def test_what_was_withdrawn_counts_for_nobody_else(world: World) -> None:
     world.begin("bad", reply(tokens=100), parent="root")
     world.begin("below", reply(tokens=1000), parent="bad")
     world.act("withdraw", {}, "bad", reason="never ran")
-    assert shape(world, "root") == [(0, "root"), (1, "good")]
-    root = world.runtime.tree(ANN, "root").node("root")
+    for name in ("root", "good", "bad", "below"):
+        assert sorted(shape(world, name)) == [(0, "root"), (1, "bad"), (1, "good"), (2, "below")]
+        tree = world.runtime.tree(ANN, name)
+        root, bad = tree.node("root"), tree.node("bad")
+        assert root is not None
+        assert bad is not None
+        assert (root.rolled.tokens["input"], root.rolled.trajectories) == (1011, 3)
+        # What it began still holds; it counts for nobody, itself included.
+        assert (bad.rolled.tokens["input"], bad.rolled.trajectories) == (1000, 1)
+        assert (root.rolled.left_out, bad.rolled.left_out, tree.left_out) == (1, 1, ("bad",))
+    world.act("withdraw", {}, "root", reason="nor did this")
+    assert len(shape(world, "below")) == 4
+    root = world.runtime.tree(ANN, "below").node("root")
     assert root is not None
-    assert root.rolled.tokens["input"] == 11
-    # Asked for by itself it is shown where it is, and still no total of another counts it.
-    tree = world.runtime.tree(ANN, "bad")
-    assert [one.trajectory_id for one in tree.nodes] == ["root", "good", "bad", "below"] or [
-        one.trajectory_id for one in tree.nodes
-    ] == ["root", "bad", "below", "good"]
-    root, bad = tree.node("root"), tree.node("bad")
-    assert root is not None
-    assert bad is not None
-    assert root.rolled.tokens["input"] == 11
-    assert bad.rolled.tokens["input"] == 1100
+    assert (root.rolled.tokens["input"], root.rolled.left_out) == (1010, 2)
 
 
 def test_children_follow_their_parent_to_its_newer_revision(world: World) -> None:
