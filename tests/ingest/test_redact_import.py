@@ -109,6 +109,21 @@ def test_a_secret_of_a_log_is_nowhere_in_the_data_folder(
     assert KEY not in json.dumps(report.document())
 
 
+def test_a_secret_that_escapes_spell_is_nowhere_in_the_data_folder(
+    opened: Opened, say: SayLog, tmp_path: Path
+) -> None:
+    spelled = KEY.replace("s", r"\u0073", 1)
+    inner = json.dumps({"env": TOKEN}).replace("g", r"\u0067", 1)
+    data = b'{"say":"key %s"}\n' % spelled.encode() + lines_of({"say": inner})
+    report = take(opened, written(tmp_path / "a.say.jsonl", data))
+    assert dict(report.redacted.places) == {"anthropic-key": 1, "github-token": 1}
+    assert leaks(opened) == []
+    for said in of_type(opened, report.trajectories[0].id, "RuntimeInput"):
+        assert "Canary" not in said.text
+        assert "[redacted:" in said.text
+    assert take(opened, tmp_path / "a.say.jsonl").outcome == "unchanged"
+
+
 def test_offsets_of_events_stay_true(opened: Opened, say: SayLog, tmp_path: Path) -> None:
     data = lines_of({"say": KEY}, {"say": "é " + TOKEN}, {"say": "last"})
     report = take(opened, written(tmp_path / "a.say.jsonl", data))
