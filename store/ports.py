@@ -346,7 +346,8 @@ class RecoveryStore(Protocol):
     def operations_begun(
         self, tenant: str, trajectory_id: str, operation_ids: frozenset[str], *, upto: int
     ) -> frozenset[str]:
-        """Those of these operation ids that an event with sequence_number <= upto states."""
+        """Those of these operation ids that a ToolIntent with sequence_number <= upto names: what
+        only a grant or a reservation has named so far is no operation yet."""
         ...
 
     def neighbour(

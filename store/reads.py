@@ -11,6 +11,7 @@ import msgspec
 from core.acts import Act, ActKind
 from core.errors import NotFound
 from core.events.envelope import Event
+from core.events.marks import Mark
 from core.instants import Instant
 from core.limits import EVENTS_PER_TRAJECTORY_MAX, INTEGER_MAX
 from store import acts, blocks, rows, verify
@@ -144,8 +145,8 @@ class LogReader:
                 found = connection.execute(
                     "SELECT DISTINCT operation_id FROM events WHERE trajectory_key = ? "
                     f"AND operation_id IN ({', '.join('?' * len(some))}) AND tenant = ? "
-                    "AND +sequence_number <= ?",
-                    (key, *some, tenant, _bounded(upto)),
+                    "AND +sequence_number <= ? AND +mark = ?",
+                    (key, *some, tenant, _bounded(upto), int(Mark.INTENT)),
                 ).fetchall()
                 begun.update(row[0] for row in found)
         return frozenset(begun)

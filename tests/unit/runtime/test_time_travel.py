@@ -10,7 +10,9 @@ from pathlib import Path
 import pytest
 
 from core.errors import InvalidInput, NotFound, NotReconstructed
+from core.events.admission import Authorized
 from core.events.envelope import Event
+from core.events.tool import ToolIntent
 from core.limits import SNAPSHOT_EVENTS
 from core.record import snapshot
 from core.record.archive import Segments
@@ -254,6 +256,37 @@ def test_the_difference_sees_entities_in_segments(opened: Opened) -> None:
         (c.path, c.old, c.new) for c in found.changes
     ]
     assert reader.difference(TENANT, log.trajectory_id, 700, 700).changes == ()
+
+
+def test_an_operation_that_only_begins_is_not_looked_for_in_the_archive(
+    opened: Opened, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said = strategies.plausible(SNAPSHOT_EVENTS * 8 - 1)[: SNAPSHOT_EVENTS * 8 - 1]
+    for payload in (Authorized("granted", "p-1"), ToolIntent("intent", "bash")):
+        name = type(payload).__name__
+        said.append(Said(name, payload, operation_id="late", attempt_id="late.1"))
+    log = strategies.store(said, trajectory_id="late")
+    install(opened, log)
+    assert travel(opened).record_at(TENANT, log.trajectory_id).record == folded(log, len(said))
+    done = next(e for e in log.events if e.type == "ToolIntent").operation_id
+    assert done is not None
+    ids, before = frozenset({"late", done}), len(said) - 1
+    begun = opened.store.operations_begun
+    assert begun(TENANT, log.trajectory_id, ids, upto=before) == {done}
+    assert begun(TENANT, log.trajectory_id, ids, upto=len(said)) == ids
+    loaded: list[str] = []
+    load = opened.projections.segment
+
+    def counted(tenant: str, digest: str) -> bytes | None:
+        loaded.append(digest)
+        return load(tenant, digest)
+
+    monkeypatch.setattr(opened.projections, "segment", counted)
+    view = TimeTravel(opened.store, opened.blobs, opened.projections).record_at(
+        TENANT, log.trajectory_id
+    )
+    assert view.snapshot_boundary == before and view.record.archive.segments
+    assert "late" in view.record.operations.open and not loaded
 
 
 def test_catching_up_projects_what_is_behind_and_only_that(opened: Opened) -> None:
