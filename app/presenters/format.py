@@ -34,6 +34,12 @@ def grouped(text: str) -> str:
     return _BARE.sub(lambda found: count(int(found.group())), text)
 
 
+def outcome(status: str, covers: str | None) -> str:
+    """An outcome with what it holds for, where that is less than the whole of it."""
+    word = status.replace("_", " ")
+    return f"{word}: {covers.removeprefix('that ')}" if covers else word
+
+
 def plural(value: int, one: str, many: str | None = None) -> str:
     """`1 event`, `2 events`, with separators."""
     return f"{value:,} {one if value == 1 else many or one + 's'}"

@@ -16,7 +16,7 @@ import orjson
 
 from app.presenters import diffs
 from app.presenters.diffs import Run, looks_like_diff
-from app.presenters.format import amount, count, exact, plural, short_digest, size
+from app.presenters.format import amount, count, exact, outcome, plural, short_digest, size
 from app.presenters.labels import turn_of
 from app.presenters.messages import ToolOf, said
 from app.presenters.terminal import Shown, one_line, plain, terminal
@@ -421,10 +421,13 @@ def _arguments(arguments: object) -> list[Block]:
 def _result(event: Event, p: ToolResult, read: Reader) -> list[Block]:
     rows = Rows()
     settles = "settles" if p.status in SETTLING else "settles nothing"
-    rows.add("Status", f"{p.status}, {settles}")
+    if p.covers:
+        rows.add("Status", outcome(p.status, p.covers))
+        rows.add("Settles", "for that alone" if p.status in SETTLING else "nothing")
+    else:
+        rows.add("Status", f"{p.status}, {settles}")
     rows.add("Basis", BASES[p.basis])
     rows.add("Exit code", p.exit_code)
-    rows.add("Holds for", p.covers)
     rows.add("Input revision", p.input_revision, code=True)
     rows.add("Job", p.job_handle, code=True)
     rows.add("Proof", p.proof)

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from app.presenters.format import amount, count, exact, plural, short_digest
+from app.presenters.format import amount, count, exact, outcome, plural, short_digest
 from app.presenters.payloads import compact_json
 from app.presenters.terminal import one_line
 from core.record.archive import APPROVAL, CALL, OPERATION, RESERVATION
@@ -133,17 +133,19 @@ def sections(
     only_changed: bool,
     control: str = "",
     explained: bool = False,
+    covers: Mapping[str, str] | None = None,
 ) -> tuple[Section, ...]:
     """The record's slices in reading order; `only_changed` leaves out untouched ones. `control`
     says its control state, where the state's own word would claim too much; `explained`: the
-    reasons of what is unsettled stand beside it, and are not said twice."""
+    reasons of what is unsettled stand beside it, and are not said twice. `covers` says by operation
+    id what an outcome holds for, where that is not the whole of it."""
     seen = _Changes(changes)
     made = (
         _control(record, seen, control or record.control.state),
         _ownership(record, seen),
         _progress(record, seen),
         _workspace(record, seen),
-        _operations(record, seen, grades, explained=explained),
+        _operations(record, seen, grades, covers or {}, explained=explained),
         _calls(record, seen),
         _budget(record, seen),
         _approvals(record, seen),
@@ -298,7 +300,12 @@ def _workspace(r: TrajectoryRecord, seen: _Changes) -> Section:
 
 
 def _operations(
-    r: TrajectoryRecord, seen: _Changes, grades: Mapping[str, Graded], *, explained: bool
+    r: TrajectoryRecord,
+    seen: _Changes,
+    grades: Mapping[str, Graded],
+    covers: Mapping[str, str],
+    *,
+    explained: bool,
 ) -> Section:
     o = r.operations
     values = [
@@ -327,7 +334,13 @@ def _operations(
     ]
     for operation in sorted(o.open.values(), key=lambda op: op.last_sequence)[-OPEN_MAX:]:
         graded = grades.get(operation.operation_id)
-        lines += _operation(operation, seen, graded, explained=explained and operation.unsettled)
+        lines += _operation(
+            operation,
+            seen,
+            graded,
+            covers.get(operation.operation_id, ""),
+            explained=explained and operation.unsettled,
+        )
     for operation in r.archive.recent.operations.values():
         if operation.last_sequence == r.boundary:
             lines += _operation(
@@ -339,13 +352,19 @@ def _operations(
                     "adequate evidence is recorded",
                     False,
                 ),
+                covers.get(operation.operation_id, ""),
             )
     note = _listed(len(o.open), o.spilled, "operations")
     return _section("operations", lines, note, more=bool(o.spilled))
 
 
 def _operation(
-    op: Operation, seen: _Changes, grade: Graded | None, *, explained: bool = False
+    op: Operation,
+    seen: _Changes,
+    grade: Graded | None,
+    covers: str,
+    *,
+    explained: bool = False,
 ) -> list[StateLine]:
     tone = seen.tone(f"operations.open.{op.operation_id}") or seen.tone(
         f"operations.closed.{op.operation_id}"
@@ -357,7 +376,10 @@ def _operation(
         ),
         Value("", op.kind),
     ]
-    head.append(Value("outcome", op.outcome) if op.outcome else Value("", "no outcome evidence"))
+    if op.outcome:
+        head.append(Value("outcome", outcome(op.outcome, covers)))
+    else:
+        head.append(Value("", "no outcome evidence"))
     if word:
         head.append(Value("", word, mark=word, title=grade.reason if grade else ""))
     why = ""

@@ -266,6 +266,24 @@ def test_an_operation_shows_grade_basis_duration_and_attempts(full: World) -> No
 # ---- budget ------------------------------------------------------------------------------
 
 
+def test_an_outcome_says_what_it_holds_for(tmp_path_factory: pytest.TempPathFactory) -> None:
+    covers = "that the command came back; its exit code is not recorded"
+    with pages_world.world(tmp_path_factory.mktemp("covers")) as world:
+        pages_world.write(
+            world,
+            "covers",
+            [
+                TaskStarted(title="x", standing="imported"),
+                ToolIntent("proposal", "bash", arguments={"command": "make"}),
+                ToolResult("succeeded", "sender", covers=covers, observation="ok"),
+            ],
+        )
+        words = "succeeded: the command came back; its exit code is not recorded"
+        for query in ("tab=operations", "tab=state", "tab=state&all=1", "tab=event"):
+            assert words in panel(world, f"/t/covers/@3?{query}"), query
+        assert words in text_of(world.client.get("/t/covers/@3/page.html").text)
+
+
 def test_stated_and_derived_costs_stand_apart(full: World) -> None:
     said = panel(full, "/t/told/@7?tab=budget")
     assert "Cost stated by the log $1.50 1 usage report up to here" in said

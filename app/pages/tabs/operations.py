@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from app.pages import reading
 from app.pages.tabs.reads import Reads
-from app.presenters.format import duration, exact
+from app.presenters.format import duration, exact, outcome
 from app.presenters.state import Graded
 from app.presenters.terminal import one_line
 from core.errors import CorruptAt, NotFound, StrandlineError
@@ -57,7 +57,7 @@ class OperationLine:
     """The most telling words of its arguments."""
     kind: str
     outcome: str
-    """Empty: none is established."""
+    """With what it holds for, where that is not the whole. Empty: none is established."""
     grade: Graded
     duration: str
     duration_why: str
@@ -206,13 +206,16 @@ def _line(reads: Reads, events: _Events, operation: Operation) -> OperationLine:
     about = reading.item(reads.runtime, reads.who, first).line.text if first is not None else ""
     about = about.removesuffix("proposal").removeprefix(one_line(operation.tool, 40))
     took, why = _duration(reads, operation, at)
+    settled = at.get(operation.outcome_sequence) if operation.outcome_sequence else None
     here = any(event.sequence_number == reads.place.seq for event in found)
     return OperationLine(
         operation.operation_id,
         operation.tool,
         about.strip(" ·"),
         operation.kind,
-        (operation.outcome or "").replace("_", " ") if not operation.disputed else "disputed",
+        outcome(operation.outcome or "", reads.covers(operation, settled))
+        if not operation.disputed
+        else "disputed",
         graded,
         took,
         why,

@@ -9,12 +9,13 @@ from app.pages import reading
 from app.pages.place import Place
 from app.presenters.payloads import Reader
 from app.presenters.state import Graded
+from app.presenters.terminal import one_line
 from app.presenters.timeline import Item
 from core.errors import StrandlineError
 from core.events.envelope import Event
-from core.events.tool import ToolIntent
+from core.events.tool import ToolIntent, ToolResult
 from core.principal import Principal
-from core.record.record import TrajectoryRecord
+from core.record.record import Operation, TrajectoryRecord
 from runtime.service import Runtime
 from runtime.time_travel import RecordView
 from store.ports import Head
@@ -41,6 +42,20 @@ class Reads:
 
     def __post_init__(self) -> None:
         self.read = reading.reader(self.runtime, self.who)
+
+    def covers(self, operation: Operation, event: Event | None = None) -> str:
+        """What the outcome of an operation holds for, as its result says; empty: it is the whole,
+        or cannot be read. `event` is that result, where it was read already."""
+        at = operation.outcome_sequence
+        if at is None or operation.disputed:
+            return ""
+        try:
+            event = event or self.runtime.event(self.who, self.place.trajectory_id, at)
+            payload = self.runtime.typed(self.who, event)
+        except StrandlineError:
+            return ""
+        covers = payload.covers if isinstance(payload, ToolResult) else None
+        return one_line(covers, 200) if covers else ""
 
     def tool_of(self, call_id: str) -> str:
         """The tool of a call that the log names up to the boundary; empty: it names none."""

@@ -49,6 +49,7 @@ def load(reads: Reads) -> StatePanel:
         only_changed=not place.all,
         control=word,
         explained=place.all and place.vs is None,
+        covers=_covers(reads),
     )
     if place.vs is not None:
         return _compared(reads, sections, place.vs)
@@ -59,6 +60,15 @@ def load(reads: Reads) -> StatePanel:
         state.owed(record, reads.grades),
         record.approvals.spilled + record.operations.spilled_unsettled,
     )
+
+
+def _covers(reads: Reads) -> dict[str, str]:
+    """What the outcomes of the listed operations hold for, where that is not the whole."""
+    operations, boundary = reads.record.operations, reads.record.boundary
+    held = sorted(operations.open.values(), key=lambda op: op.last_sequence)[-state.OPEN_MAX :]
+    recent = reads.record.archive.recent.operations.values()
+    listed = (*held, *(op for op in recent if op.last_sequence == boundary))
+    return {op.operation_id: said for op in listed if (said := reads.covers(op))}
 
 
 def _compared(reads: Reads, sections: tuple[Section, ...], other: int) -> StatePanel:

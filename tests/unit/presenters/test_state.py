@@ -100,7 +100,7 @@ def test_what_the_source_cannot_say_is_an_absence() -> None:
 def test_the_list_marks_the_boundary_and_sets_the_future_apart() -> None:
     log = store(plausible(60))
     items = [timeline.Item(event, payload, line(event, payload)) for event, payload in log.pairs()]
-    listed = log_list.build(items, 30)
+    listed = log_list.build(items, 30, zero=None)
     rows = [entry for entry in listed.entries if entry.kind == "event"]
     assert [row.seq for row in rows if row.current] == [30]
     assert [row.seq for row in rows if row.future] == list(range(31, 61))
