@@ -5,7 +5,7 @@ Ids that stand in a path need no escaping (core.ids); everything else is quoted 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from urllib.parse import quote, urlencode
 
 
@@ -32,6 +32,13 @@ def export_trajectories(**query: object) -> str:
 def compare_trajectories(a: str = "", b: str = "") -> str:
     """Two trajectories side by side; without ids, where a form sends them as `id`."""
     return "/trajectories/compare" + (f"?id={quote(a)}&id={quote(b)}" if a and b else "")
+
+
+def picked(back: Mapping[str, str], pick: str, ids: Sequence[str]) -> str:
+    """A list with rows selected already, because `pick` (compare, export) takes another number."""
+    return _query("/trajectories", {**back, "pick": pick}) + "".join(
+        f"&id={quote(one)}" for one in ids
+    )
 
 
 def save_view() -> str:

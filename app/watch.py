@@ -17,7 +17,7 @@ from typing import Any
 import structlog
 
 from app.wiring import Parts
-from core.errors import InvalidInput, StrandlineError
+from core.errors import InvalidInput, StoreStopped, StrandlineError
 from core.ids import tenant
 from core.principal import Principal
 from ingest.files import OpenedFile
@@ -33,17 +33,22 @@ class _Store:
 
     opening_seconds = 0.0
 
-    def __init__(self, parts: Parts, who: Principal) -> None:
+    def __init__(self, parts: Parts, who: Principal, stop: threading.Event) -> None:
         self._parts = parts
         self._who = who
+        self._stop = stop
 
     def take(self, opened: OpenedFile, how: How) -> dict[str, Any]:
         following = Following(how.source, how.at_work, how.edges)
-        report = self._parts.import_opened(self._who, opened, following)
+        report = self._parts.import_opened(self._who, opened, following, self._progress)
         return {**report.document(), "ok": report.ok}
 
     def rest(self) -> None:
         return
+
+    def _progress(self, *_: int) -> None:
+        if self._stop.is_set():
+            raise StoreStopped("the server was stopped")
 
 
 class Watch:
@@ -53,7 +58,9 @@ class Watch:
         checked(folders, parts.folder)
         who = Principal(tenant(parts.settings.tenant), "watched-folder", frozenset({"import"}))
         self._stop = threading.Event()
-        self._follower = Follower([os.fspath(path) for path in folders], _Store(parts, who))
+        self._follower = Follower(
+            [os.fspath(path) for path in folders], _Store(parts, who, self._stop)
+        )
         self._fault: str | None = None
         self._thread: threading.Thread | None = None
         if folders:
@@ -67,14 +74,24 @@ class Watch:
         status = self._follower.status()
         return status if self._fault is None else status.stopped(self._fault)
 
-    def close(self) -> None:
-        """Stop after the file that is being read, within CLOSE_SECONDS; idempotent.
+    def following(self) -> frozenset[str]:
+        """Trajectories of the files it looks at, as far as it has read them since the start."""
+        return self._follower.trajectories() if self._thread is not None else frozenset()
 
-        A reading that is cut off by the end of the process leaves whole segments.
+    def close(self) -> None:
+        """Stop after the segment that is being read, within CLOSE_SECONDS; idempotent.
+
+        A reading that is cut off leaves whole segments.
         """
         self._stop.set()
-        if self._thread is not None:
-            self._thread.join(CLOSE_SECONDS)
+        self.join(CLOSE_SECONDS)
+
+    def join(self, seconds: float) -> bool:
+        """Wait for the thread of a closed watch; whether it ended."""
+        if self._thread is None:
+            return True
+        self._thread.join(seconds)
+        return not self._thread.is_alive()
 
     def _run(self) -> None:
         try:
@@ -90,8 +107,9 @@ class Watch:
         why = [str(item["why"])[:200] for item in document["refused"][:1]]
         level("watched file", name=document["path"][-200:], outcome=document["outcome"], why=why)
 
-    @staticmethod
-    def _trouble(error: StrandlineError) -> None:
+    def _trouble(self, error: StrandlineError) -> None:
+        if self._stop.is_set():
+            return  # It was told to stop, and did.
         _LOG.warning("watching waits for the store", why=str(error))
 
 

@@ -360,6 +360,7 @@ def _summaries(made: Product, count: int) -> None:
                 "cost_nano_usd": chosen.randrange(10**10),
                 "events": 10,
                 "started_at": at,
+                "last_at": at + 60_000_000,
                 "updated_at": at,
             },
         )

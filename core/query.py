@@ -1,6 +1,6 @@
 """The query language of lists: a text becomes typed terms, or says where it is wrong.
 
-    status:failed -source:codex cost:>0.10 updated:<24h title:"eu west" model:claude-* text:timeout
+    status:failed -source:codex* cost:>0.10 active:<24h title:"eu west" model:claude-* text:timeout
 
 Terms are joined by *and*; `a,b` is either of two, `-` turns a term round, `none` asks for what was
 never recorded. The catalogue `KEYS` is the language's only description: help, pickers and errors
@@ -119,13 +119,16 @@ class Query(msgspec.Struct, frozen=True):
         return tuple(term for term in self.terms if term.key == key)
 
 
-_STATES = tuple(get_args(ControlState))
+#: What a list says where the log of an import or a copy records no end: it may go on or not.
+OPEN = "OPEN"
+_STATES = (*get_args(ControlState), OPEN)
 _ALL = (
     Key("status", "word", "the control state that the log's last ControlChanged names; RUNNING "
-        "also where no event ends it", "status:failed", _STATES),
+        "also where no event of our own log ends it, OPEN where an import or a copy records no "
+        "end: it may go on or not", "status:failed", _STATES),
     Key("standing", "word", "what the store knows a trajectory as", "standing:imported",
         tuple(get_args(Standing))),
-    Key("source", "name", "the format it was imported from", "source:claude_code", optional=True),
+    Key("source", "name", "the format it was imported from", "source:claude*", optional=True),
     Key("agent", "name", "the agent program its first event names", "agent:repair*",
         optional=True),
     Key("model", "name", "any model that replied, or the one that was asked for where none did",
@@ -154,10 +157,12 @@ _ALL = (
     Key("output", "count", "output tokens, reasoning included", "output:>10k", optional=True),
     Key("cost", "money", "USD that the log states as consumed, or else what its tokens cost by "
         "the price table", "cost:>0.10", optional=True),
-    Key("duration", "duration", "from the first to the last time its source states; only of those "
-        "that have ended", "duration:>1h", optional=True),
+    Key("duration", "duration", "from the first to the last time its source states, so far where "
+        "the log records no end", "duration:>1h", optional=True),
     Key("started", "moment", "the first time its source states", "started:2025-03-01",
         optional=True),
+    Key("active", "moment", "the last time its source states, or else when its last event was "
+        "stored here", "active:<24h"),
     Key("updated", "moment", "when its last event was stored here", "updated:<24h"),
     Key("withdrawn", "flag", "withdrawn by somebody, or superseded by a newer import; such leave "
         "the list unless asked for", "withdrawn:yes", ("yes", "no", "any")),
@@ -353,7 +358,9 @@ def _words(key: Key, part: _Part, now: Instant) -> _Meaning:
     found = []
     for value, _, _ in part.values:
         if value.lower() not in known:
-            raise _Wrong(f"one of {', '.join(key.words)}", key.example)
+            near = get_close_matches(value.lower(), known, 1)
+            example = f"{key.name}:{known[near[0]].lower()}" if near else key.example
+            raise _Wrong(f"one of {', '.join(key.words)}", example)
         found.append(known[value.lower()])
     return "is", tuple(found), _is(part, found), None
 

@@ -428,6 +428,11 @@ class Follower:
 
     # --- telling -----------------------------------------------------------------------------
 
+    def trajectories(self) -> frozenset[str]:
+        """Those of the files it looks at, as far as it has read them."""
+        with self._lock:
+            return frozenset(name for one in self._files.values() for name in one.trajectories)
+
     def status(self, few: int = 5) -> Status:
         """What it is doing now."""
         now = self._clock()

@@ -16,6 +16,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 from typing import cast
 
 from core.errors import InvalidInput, StoreStopped
@@ -28,11 +29,12 @@ from core.limits import (
     SEARCH_SECONDS_MAX,
     SEARCH_TRAJECTORIES_MAX,
 )
-from core.query import KEYS, Query, Term
+from core.query import KEYS, Query, Term, quoted
 from store.ports import Hit, Projections, Sought, TextIndex
 
 #: Names of the sort orders a list may ask for -> summary column.
 SORTS: dict[str, str] = {
+    "active": "active_at",
     "updated": "updated_at",
     "started": "started_at",
     "title": "title",
@@ -40,7 +42,7 @@ SORTS: dict[str, str] = {
     "source": "source",
     "standing": "standing",
     "model": "model",
-    "status": "status",
+    "status": "state",
     "step": "step",
     "high_water": "high_water",
     "generation": "generation",
@@ -55,6 +57,10 @@ SORTS: dict[str, str] = {
     "cost": "cost",
     "duration": "duration_us",
 }
+#: Keys whose values are looked through where nothing has the one that was asked for.
+_SUGGESTED = frozenset({"status", "source", "agent", "model", "tool", "tag"})
+_KNOWN_VALUES = 200
+_SUGGESTIONS = 3
 Row = Mapping[str, object]
 Key = tuple[object, str]
 
@@ -68,6 +74,19 @@ class LeftOut:
     exact: bool
     instead: str
     """The query that lists them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Nearest:
+    """A value of a term that no trajectory has, and values that some have."""
+
+    key: str
+    given: str
+    values: tuple[str, ...]
+    instead: tuple[str, ...]
+    """The query with each of them."""
+    alike: bool
+    """They are like what was given; else they are some of those there are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +106,8 @@ class ListPage:
     """(trajectories, events) that the index, which this list asked, lacks; None: not asked."""
     looked_through: int | None = None
     """Rows looked at where looking ended before the page was full."""
+    nearest: tuple[Nearest, ...] = ()
+    """Where nothing matches: what may have been meant."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +131,7 @@ class Ask:
     query: Query
     filters: Mapping[str, object]
     """Of the projections, beside the query."""
-    sort: str = "updated"
+    sort: str = "active"
     descending: bool = True
     after: Key | None = None
     limit: int = 50
@@ -142,7 +163,10 @@ def find(projections: Projections, index: TextIndex | None, tenant: str, ask: As
     rows, following, looked = search.page(ask.after, limit)
     total, exact = search.count(rows, ask)
     left_out = _left_out(projections, tenant, ask, filters) if ask.explain and not many else ()
-    return ListPage(tuple(rows), following, total, exact, left_out, behind, looked)
+    nearest: tuple[Nearest, ...] = ()
+    if not rows and ask.after is None and not looked:
+        nearest = _nearest(projections, index, tenant, ask.query)
+    return ListPage(tuple(rows), following, total, exact, left_out, behind, looked, nearest)
 
 
 def _sought(term: Term) -> tuple[Sought, bool]:
@@ -261,6 +285,60 @@ def _left_out(
             instead = ask.query.replaced(term, f"{term.key}:none")
             found.append(LeftOut(term.key, number, exact, instead))
     return tuple(found)
+
+
+def _nearest(
+    projections: Projections, index: TextIndex | None, tenant: str, query: Query
+) -> tuple[Nearest, ...]:
+    """Of each term whose value nothing has: values that are there, the most alike first."""
+    found = []
+    for term in query.terms:
+        if term.negated or term.test not in ("is", "begins") or term.key not in _SUGGESTED:
+            continue
+        if term.key == "tool" and index is None:
+            continue
+        if _holds(projections, index, tenant, term):
+            continue
+        there = _values(projections, index, tenant, term.key)
+        alike = _alike(str(term.values[0]), there)
+        values = alike or tuple(there[:_SUGGESTIONS])
+        if values:
+            instead = tuple(query.replaced(term, f"{term.key}:{quoted(one)}") for one in values)
+            given = str(term.values[0])
+            found.append(Nearest(term.key, given, values, instead, bool(alike)))
+    return tuple(found)
+
+
+def _holds(projections: Projections, index: TextIndex | None, tenant: str, term: Term) -> bool:
+    """Whether any trajectory of the list has a value of this term."""
+    if term.key == "tool":
+        assert index is not None
+        return bool(index.holding(tenant, _sought(term)[0], limit=1))
+    return projections.count_summaries(tenant, {"terms": (term,)}, most=1) > 0
+
+
+def _values(
+    projections: Projections, index: TextIndex | None, tenant: str, key: str
+) -> Sequence[str]:
+    if key == "tool":
+        assert index is not None
+        return index.tools(tenant, limit=_KNOWN_VALUES)
+    if key == "tag":
+        return [tag for tag, _ in projections.tags(tenant, limit=_KNOWN_VALUES)]
+    return projections.distinct(tenant, SORTS[key], limit=_KNOWN_VALUES)
+
+
+def _alike(given: str, there: Sequence[str]) -> tuple[str, ...]:
+    """Those that hold what was given, then those spelled like it."""
+    plain = {_plain(value): value for value in reversed(there)}
+    asked = _plain(given)
+    holding = [value for one, value in plain.items() if asked in one]
+    near = [plain[one] for one in get_close_matches(asked, plain, _SUGGESTIONS, 0.5)]
+    return tuple(dict.fromkeys((*holding[:_SUGGESTIONS], *near)))[:_SUGGESTIONS]
+
+
+def _plain(value: str) -> str:
+    return value.casefold().replace("_", " ").replace("-", " ")
 
 
 def search(

@@ -304,6 +304,14 @@ class Projector:
         self._pace.rest(self._notices.moved_at)
 
 
+def run_tokens(record: TrajectoryRecord) -> int | None:
+    """Tokens that the budget was told of for the run, where no reply reports any; None: neither."""
+    account = record.budget.accounts.get("tokens")
+    if record.calls.replied > record.calls.tokens.unreported or account is None:
+        return None
+    return account.consumed if account.settlements and account.unit == "tokens" else None
+
+
 def summary_of(record: TrajectoryRecord, head: Head, about: acts.Standing, table: Table) -> Summary:
     """The row of the trajectory list; None in it means: never recorded."""
     usd = record.budget.accounts.get("usd")
@@ -327,16 +335,19 @@ def summary_of(record: TrajectoryRecord, head: Head, about: acts.Standing, table
         "output_tokens": tokens.output if reported else None,
         "cache_read_tokens": tokens.cache_read if reported else None,
         "cache_write_tokens": tokens.cache_write if reported else None,
+        "run_tokens": run_tokens(record),
         "cost_nano_usd": usd.consumed
         if usd is not None and usd.settlements and usd.unit == "nano_usd"
         else None,
         "events": record.boundary,
         "started_at": record.first_occurred_at,
         "ended_at": record.last_occurred_at if state in TERMINAL else None,
+        "last_at": record.last_occurred_at,
         "updated_at": record.last_recorded_at if record.boundary else head.created_at,
         "exit_detail": record.control.detail,
         "blocked": record.blocked is not None,
         "unreported": tokens.unreported,
+        "replied": record.calls.replied,
         "tokens_by_model": packed(record.calls.tokens_by_model),
         "priced_by": table.digest,
         "parent_id": record.scope.parent_trajectory_id,

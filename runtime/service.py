@@ -611,7 +611,7 @@ class Runtime:
         self,
         who: Principal,
         *,
-        sort: str = "updated",
+        sort: str = "active",
         descending: bool = True,
         after: tuple[object, str] | None = None,
         limit: int = 50,

@@ -221,10 +221,13 @@ async function copy(text, button) {
 // The list: how many rows are selected; a comparison takes two.
 const countPicked = (form) => {
   const picked = [...form.querySelectorAll("input[name=id]:checked")];
-  const names = picked.slice(0, 2).map((box) => box.closest("tr").querySelector("td a").textContent);
-  const said = picked.length === 2 ? `2 selected: A ${names[0]}, B ${names[1]}` : picked.length ? `${picked.length} selected` : "Select two to compare, or any to export";
+  const names = picked.slice(0, 2).map((box) => (box.closest("tr") ? one("td a", box.closest("tr")) : box.parentNode).textContent.trim());
+  const left = 2 - picked.length;
+  const said = picked.length === 2 ? `2 selected: A ${names[0]}, B ${names[1]}` : picked.length ? `${picked.length} selected; to compare, ${left > 0 ? "tick one more" : `untick ${-left}`}` : "Select two to compare, one or more to export";
   form.querySelector("[data-picked]").textContent = said;
-  form.querySelector("[data-compare]").setAttribute("aria-disabled", String(picked.length !== 2));
+  const off = (button, why) => { button.disabled = Boolean(why); button.title = why; };
+  off(form.querySelector("[data-compare]"), picked.length === 2 ? "" : `a comparison takes two; ${picked.length} selected`);
+  for (const button of form.querySelectorAll("[data-export]")) off(button, picked.length ? "" : "nothing is selected");
 };
 doc.addEventListener("change", (event) => { const form = event.target.closest(".picking"); if (form) countPicked(form); });
 doc.addEventListener("click", (event) => { for (const open of doc.querySelectorAll(".pop[open]")) if (!open.contains(event.target)) open.open = false; });
@@ -334,6 +337,7 @@ const seen = "IntersectionObserver" in window
 function setUp() {
   for (const form of doc.querySelectorAll("[data-drop]")) setUpDrop(form);
   if (seen) for (const plot of doc.querySelectorAll("[data-plot]:not([data-drawn])")) seen.observe(plot);
+  for (const form of doc.querySelectorAll(".picking")) countPicked(form);
   themeLabel();
   settle();
   if (focusNext && focusField(focusNext)) focusNext = "";

@@ -14,7 +14,7 @@ from core.query import BARE, Term
 
 #: Key -> column or expression of a summary.
 COLUMNS: Mapping[str, str] = {
-    "status": "status",
+    "status": "state",
     "standing": "standing",
     "source": "source",
     "agent": "agent",
@@ -34,6 +34,7 @@ COLUMNS: Mapping[str, str] = {
     "cost": "cost",
     "duration": "duration_us",
     "started": "started_at",
+    "active": "active_at",
     "updated": "updated_at",
 }
 _SIGNS = {"gt": ">", "ge": ">=", "lt": "<", "le": "<="}
@@ -115,10 +116,15 @@ def _model(term: Term) -> Condition:
             _begins("model", str(value)) if term.test == "begins" else ("model = ?", [value])
         )
         end = "" if term.test == "begins" else "\n"
-        parts += [one, "coalesce(instr(models, ?), 0)"]
-        values += [*more, f"\n{value}{end}"]
+        parts += [one, "coalesce(instr(lower(models), ?), 0)"]
+        values += [*more, f"\n{_lower(str(value))}{end}"]
     # A model that was never recorded is not another model either.
     return f"(CASE WHEN model IS NULL THEN NULL ELSE {' OR '.join(parts)} END)", values
+
+
+def _lower(text: str) -> str:
+    """As SQLite's `lower`, which knows the letters A to Z only."""
+    return "".join(char.lower() if char.isascii() else char for char in text)
 
 
 def _begins(column: str, stem: str) -> Condition:

@@ -525,6 +525,11 @@ class TextIndex(Protocol):
         """Names of tools that intents name, those of most trajectories first."""
         ...
 
+    def tools_of(self, tenant: str, trajectory_id: str, *, limit: int) -> list[tuple[str, int]]:
+        """(tool, how many intents name it) of one trajectory as far as it is indexed, the most
+        used first."""
+        ...
+
     def watermark(self, tenant: str, trajectory_id: str) -> int:
         """Events up to this sequence number are indexed; 0: none."""
         ...

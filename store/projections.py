@@ -25,15 +25,15 @@ from core.query import Term
 from store import listing, sqlite_driver
 from store.sqlite_driver import Connection
 
-LAYOUT = "8"
+LAYOUT = "9"
 
 #: Columns of a summary, with their kind. `NULL` is: never recorded.
 SUMMARY: dict[str, str] = {
     "title": "TEXT",
-    "agent": "TEXT",
-    "source": "TEXT",
+    "agent": "TEXT COLLATE NOCASE",
+    "source": "TEXT COLLATE NOCASE",
     "standing": "TEXT",
-    "model": "TEXT",
+    "model": "TEXT COLLATE NOCASE",
     "status": "TEXT",
     "step": "INTEGER",
     "high_water": "INTEGER",
@@ -44,15 +44,18 @@ SUMMARY: dict[str, str] = {
     "output_tokens": "INTEGER",
     "cache_read_tokens": "INTEGER",
     "cache_write_tokens": "INTEGER",
+    "run_tokens": "INTEGER",
     "cost_nano_usd": "INTEGER",
     "events": "INTEGER",
     "started_at": "INTEGER",
     "ended_at": "INTEGER",
+    "last_at": "INTEGER",
     "updated_at": "INTEGER",
     "as_of_sequence": "INTEGER",
     "exit_detail": "TEXT",
     "blocked": "INTEGER",
     "unreported": "INTEGER",
+    "replied": "INTEGER",
     "tokens_by_model": "TEXT",
     "cost_derived_nano_usd": "INTEGER",
     "priced_by": "TEXT",
@@ -71,23 +74,38 @@ SUMMARY: dict[str, str] = {
 }
 #: Those that say what acts add up to, not the log.
 ACTED = ("tags", "notes", "withdrawn", "superseded_by", "hidden", "as_of_act")
-#: Columns that follow from others of the row.
-COMPUTED: dict[str, str] = {
-    "tokens": "input_tokens + output_tokens + cache_read_tokens + cache_write_tokens",
-    "cost": "coalesce(cost_nano_usd, cost_derived_nano_usd)",
-    "duration_us": "ended_at - started_at",
+#: Columns that follow from others of the row: kind and expression.
+COMPUTED: dict[str, tuple[str, str]] = {
+    "tokens": (
+        "INTEGER",
+        "coalesce(input_tokens + output_tokens + cache_read_tokens + cache_write_tokens, "
+        "run_tokens)",
+    ),
+    "cost": ("INTEGER", "coalesce(cost_nano_usd, cost_derived_nano_usd)"),
+    # From the first to the last time that its source states, ended or not.
+    "duration_us": ("INTEGER", "CASE WHEN last_at >= started_at THEN last_at - started_at END"),
+    # The last activity: by the source's own clock, else when it was stored.
+    "active_at": ("INTEGER", "coalesce(last_at, updated_at)"),
+    # The status in a list's words: that a file records no end does not say that something runs.
+    "state": (
+        "TEXT",
+        "CASE WHEN status = 'RUNNING' AND standing IN ('imported', 'replica') "
+        "THEN 'OPEN' ELSE status END",
+    ),
 }
 #: A list leaves out what is hidden (withdrawn or superseded) unless a filter names one of these.
 _ASKS_FOR_HIDDEN = frozenset({"hidden", "withdrawn", "superseded_by"})
 #: Short names that pages sort by.
 SORTS: dict[str, str] = {
     "id": "trajectory_id",
+    "active": "active_at",
     "updated": "updated_at",
     "started": "started_at",
     "ended": "ended_at",
 }
 #: Every order a list is offered in by a count or a time; of a million rows none is sorted.
 _INDEXED = (
+    "active_at",
     "updated_at",
     "started_at",
     "title",
@@ -101,7 +119,9 @@ _INDEXED = (
     "duration_us",
 )
 #: Few values, and mostly asked for newest first; `hidden` so that a count reads no row.
-_INDEXED_BY_TIME = ("status", "source", "model", "agent")
+_INDEXED_BY_TIME = ("state", "source", "model", "agent")
+#: The order that those indexes go on in: the one a list has unless another is asked for.
+_TIME = "active_at"
 _OPERATORS = {"": "=", "ge": ">=", "le": "<=", "gt": ">", "lt": "<", "ne": "IS NOT"}
 _COLUMNS = ("trajectory_id", *SUMMARY, *COMPUTED)
 #: A term that lets through at most so many rows gives them by its own index, and they are sorted.
@@ -121,7 +141,7 @@ _TABLES = (
     "CREATE TABLE summaries (tenant TEXT NOT NULL, trajectory_id TEXT NOT NULL, "
     + ", ".join(f"{name} {kind}" for name, kind in SUMMARY.items())
     + ", "
-    + ", ".join(f"{name} INTEGER AS ({what}) VIRTUAL" for name, what in COMPUTED.items())
+    + ", ".join(f"{name} {kind} AS ({what}) VIRTUAL" for name, (kind, what) in COMPUTED.items())
     + ", PRIMARY KEY (tenant, trajectory_id)) STRICT",
     *(
         f"CREATE INDEX summaries_by_{name} ON summaries (tenant, {name}, trajectory_id)"
@@ -129,7 +149,7 @@ _TABLES = (
     ),
     *(
         f"CREATE INDEX summaries_by_{name} ON summaries "
-        f"(tenant, {name}, updated_at, trajectory_id, hidden)"
+        f"(tenant, {name}, {_TIME}, trajectory_id, hidden)"
         for name in _INDEXED_BY_TIME
     ),
     *(
@@ -347,7 +367,7 @@ class SqliteProjections:
                 fewest = (count, term)
         if fewest is not None:
             return True, frozenset({fewest[1]})
-        if column != "updated_at":
+        if column != _TIME:
             return False, frozenset()
         return False, frozenset(
             term
@@ -497,7 +517,7 @@ class SqliteProjections:
             ):
                 raise SearchTimeout(
                     f"this list was given up after {LIST_SECONDS_MAX:.0f} s; narrow it, e.g. by "
-                    "updated:<7d or status:failed, or sort by updated"
+                    "active:<7d or status:failed, or sort by active"
                 ) from error
             self._heal(error)
 

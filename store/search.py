@@ -287,6 +287,15 @@ class SqliteTextIndex(CacheFile):
             ).fetchall()
         return [row[0] for row in found]
 
+    def tools_of(self, tenant: str, trajectory_id: str, *, limit: int) -> list[tuple[str, int]]:
+        with self._search() as connection:
+            found = connection.execute(
+                "SELECT name, uses FROM tools JOIN trajectories USING (key) "
+                "WHERE tenant = ? AND trajectory_id = ? ORDER BY uses DESC, name LIMIT ?",
+                (tenant, trajectory_id, limit),
+            ).fetchall()
+        return [(str(name), int(uses)) for name, uses in found]
+
     def watermark(self, tenant: str, trajectory_id: str) -> int:
         found = self.indexed(tenant, trajectory_id)
         return found.upto if found is not None else 0

@@ -76,7 +76,7 @@ def list_page(
     who: ReaderDep,
     runtime: RuntimeDep,
     *,
-    sort: Annotated[str, Query(pattern=f"^({'|'.join(SORTS)})$")] = "updated",
+    sort: Annotated[str, Query(pattern=f"^({'|'.join(SORTS)})$")] = "active",
     direction: Annotated[Literal["asc", "desc"], Query()] = "desc",
     after: Annotated[str | None, Query(max_length=1024)] = None,
     limit: Annotated[int, Query(ge=1, le=PAGE_ROWS_MAX)] = PAGE_ROWS,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from fastapi import APIRouter
 
+from app.pages.compare import router as compare
 from app.pages.desk import router as desk
 from app.pages.exports import router as exports
 from app.pages.find import router as find
@@ -22,6 +23,7 @@ ROUTERS: tuple[APIRouter, ...] = (
     home,
     trajectories,
     exports,
+    compare,
     find,
     trajectory,
     still,

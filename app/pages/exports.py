@@ -1,27 +1,23 @@
-"""A list as a file (rows, or whole logs in one archive), and two trajectories side by side."""
+"""A list as a file: rows, or whole logs in one archive."""
 
 from __future__ import annotations
 
 import csv
 import io
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Literal
+from urllib.parse import parse_qsl
 
 import orjson
-from fastapi import APIRouter, Query, Request
-from fastapi.responses import HTMLResponse, Response, StreamingResponse
+from fastapi import APIRouter, Query
+from fastapi.responses import RedirectResponse, Response, StreamingResponse
 
-from app import links, render
-from app.deps import PartsDep, ReaderDep, RuntimeDep
+from app import links
+from app.deps import PartsDep, ReaderDep
 from app.presenters import format as fmt
-from app.presenters import table
-from app.presenters.summaries import TrajectoryRow, row
-from app.render import Page
-from core.errors import InvalidInput, NotFound, TooLarge
+from core.errors import TooLarge
 from core.ids import trajectory_id as parse_trajectory_id
 from core.limits import (
-    COMPARE_EVENTS_MAX,
     EXPORT_LOGS_MAX,
     EXPORT_ROWS_MAX,
     PAGE_ROWS_MAX,
@@ -33,8 +29,9 @@ from runtime.service import Runtime
 
 router = APIRouter(include_in_schema=False)
 
-_PAGE = 200
-_TIMES = frozenset({"started_at", "ended_at", "updated_at"})
+#: The state of a list, as its form sends it along.
+_BACK_CHARS_MAX = 8 * QUERY_CHARS_MAX
+_TIMES = frozenset({"started_at", "ended_at", "last_at", "active_at", "updated_at"})
 #: A spreadsheet takes a cell that begins with one of these for a formula.
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
@@ -49,11 +46,15 @@ def export(
     sort: Annotated[str, Query(pattern=f"^(|{'|'.join(SORTS)})$")] = "",
     direction: Annotated[Literal["", "asc", "desc"], Query(alias="dir")] = "",
     ids: Annotated[list[str], Query(alias="id", max_length=PAGE_ROWS_MAX)] = [],  # noqa: B006
+    back: Annotated[str | None, Query(max_length=_BACK_CHARS_MAX)] = None,
 ) -> Response:
-    """Everything a query lists, or these trajectories; TooLarge beyond the bounds."""
+    """Everything a query lists, or these trajectories; TooLarge beyond the bounds. Sent by the
+    list's selection (`back`) without one, it leads back to the list, which says what to do."""
     runtime = parts.runtime
     for one in ids:
         parse_trajectory_id(one)
+    if back is not None and not ids:
+        return RedirectResponse(links.picked(dict(parse_qsl(back)), "export", ids), 303)
     runtime.query(q).checked()
     most = EXPORT_LOGS_MAX if form == "logs" else EXPORT_ROWS_MAX
     # Counted first, so that nothing is left out in silence.
@@ -106,7 +107,7 @@ def _rows(
     while True:
         page = runtime.list(
             who,
-            sort=sort or "updated",
+            sort=sort or "active",
             descending=descending,
             after=after,
             limit=PAGE_ROWS_MAX,
@@ -148,90 +149,3 @@ def _cell(name: str, value: object) -> str:
         return fmt.iso(value)
     text = str(value)
     return f"'{text}" if isinstance(value, str) and text.startswith(_FORMULA) else text
-
-
-@dataclass(frozen=True, slots=True)
-class ComparePage(Page):
-    """Two trajectories side by side."""
-
-    template: ClassVar[str] = "pages/compare.html"
-    section: ClassVar[str] = "Trajectories"
-
-    now: int
-    a: TrajectoryRow
-    b: TrajectoryRow
-    same: int
-    """Leading events that state the same."""
-    looked: int
-    ended: bool
-    """Whether a difference or the end of one of them was met."""
-    a_at: str
-    b_at: str
-    """Addresses of the first events that differ; empty: none."""
-    swap: str
-
-    columns: ClassVar[tuple[table.Column, ...]] = table.COLUMNS
-
-
-@router.get("/trajectories/compare", response_class=HTMLResponse)
-def compare(
-    request: Request,
-    who: ReaderDep,
-    runtime: RuntimeDep,
-    ids: Annotated[list[str], Query(alias="id", max_length=PAGE_ROWS_MAX)] = [],  # noqa: B006
-) -> Response:
-    """A and B: their rows, and how far their logs state the same."""
-    if len(ids) != 2 or ids[0] == ids[1]:
-        raise InvalidInput(
-            f"a comparison takes two trajectories, {len(ids)} were selected; go back and select "
-            "two rows",
-            field="id",
-        )
-    found = []
-    for one in ids:
-        parse_trajectory_id(one)
-        runtime.head(who, one)
-        summary = runtime.summary(who, one)
-        if summary is None:
-            raise NotFound(f"{one} has no summary yet; try again in a moment", trajectory_id=one)
-        found.append(row(summary))
-    same, looked, ended = _same(runtime, who, ids[0], ids[1])
-    at = [
-        links.boundary(one, same + 1)
-        if ended and same < runtime.head(who, one).sequence_number
-        else ""
-        for one in ids
-    ]
-    page = ComparePage(
-        title="Compare two trajectories",
-        now=runtime.clock(),
-        a=found[0],
-        b=found[1],
-        same=same,
-        looked=looked,
-        a_at=at[0],
-        b_at=at[1],
-        ended=ended,
-        swap=links.compare_trajectories(ids[1], ids[0]),
-    )
-    return render.respond(request, page)
-
-
-def _same(runtime: Runtime, who: Principal, a: str, b: str) -> tuple[int, int, bool]:
-    """(leading events that state the same, events looked at, whether a difference or an end was
-    met). Events state the same by type, version and payload digest."""
-    same = 0
-    while same < COMPARE_EVENTS_MAX:
-        ours = runtime.events(who, a, after=same, limit=_PAGE)
-        theirs = runtime.events(who, b, after=same, limit=_PAGE)
-        for one, other in zip(ours, theirs, strict=False):
-            if (one.type, one.schema_version, one.payload_digest) != (
-                other.type,
-                other.schema_version,
-                other.payload_digest,
-            ):
-                return same, same + 1, True
-            same += 1
-        if len(ours) < _PAGE or len(theirs) < _PAGE:
-            return same, same, True
-    return same, same, False

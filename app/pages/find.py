@@ -10,6 +10,7 @@ from fastapi.responses import HTMLResponse, RedirectResponse, Response
 
 from app import links, render
 from app.deps import ReaderDep, RuntimeDep
+from app.presenters import table
 from app.presenters.found import Found, excerpt
 from app.presenters.summaries import TrajectoryRow, row
 from app.presenters.terminal import one_line
@@ -38,6 +39,7 @@ class FindPage(Page):
     now: int
     text: str
     by_title: tuple[TrajectoryRow, ...]
+    columns: tuple[table.Column, ...]
     more_by_title: str
     """Address of all of them, or empty."""
     found: tuple[Found, ...]
@@ -69,15 +71,18 @@ def find(
             page = runtime.search(who, asked, limit=PAGE_ROWS)
         except (InvalidInput, SearchTimeout, StoreStopped) as error:
             failed = render.reason(error)
+    now = runtime.clock()
+    rows = tuple(row(summary, now) for summary in by_title.rows) if asked else ()
     sought = () if failed or not asked else phrases(asked)
     in_text = links.trajectories(text=asked)
     return render.respond(
         request,
         FindPage(
             title=f"Search: {one_line(asked, 60)}" if asked else "Search",
-            now=runtime.clock(),
+            now=now,
             text=asked,
-            by_title=tuple(row(summary) for summary in by_title.rows) if asked else (),
+            by_title=rows,
+            columns=table.chosen((), rows),
             more_by_title=links.trajectories(q=f"title:{quoted(asked)}")
             if asked and by_title.after
             else "",

@@ -10,22 +10,22 @@ from fastapi import APIRouter, Request
 from fastapi.responses import HTMLResponse, Response
 
 from app import links, render
-from app.deps import PartsDep, ReaderDep, RuntimeDep
+from app.deps import PartsDep, ReaderDep, RuntimeDep, WatchDep
 from app.pages import reading
 from app.pages.activity import HALF_HOUR, Day, activity
 from app.pages.live import newest_change
 from app.paths import program
-from app.presenters import attention, charts, strip
+from app.presenters import attention, charts, strip, table
 from app.presenters.attention import Aside, Waiting
 from app.presenters.format import DAY, count, duration, plural, size
 from app.presenters.formats import FORMATS, Format
-from app.presenters.standing import control_word
 from app.presenters.strip import Strip
 from app.presenters.summaries import TrajectoryRow, row
 from app.presenters.terminal import one_line
 from app.render import Page
 from core.errors import StrandlineError
 from core.principal import Principal
+from core.query import OPEN
 from runtime.service import ListPage, Runtime
 from store.ports import GroupStats
 
@@ -74,6 +74,7 @@ class OverviewPage(Page):
     day: Day
     strip: Strip
     rows: tuple[TrajectoryRow, ...]
+    columns: tuple[table.Column, ...]
     total: int
     by_status: tuple[tuple[str, int], ...]
     since: int
@@ -82,7 +83,9 @@ class OverviewPage(Page):
 
 
 @router.get("/", response_class=HTMLResponse)
-def home(request: Request, who: ReaderDep, runtime: RuntimeDep, parts: PartsDep) -> Response:
+def home(
+    request: Request, who: ReaderDep, runtime: RuntimeDep, parts: PartsDep, watch: WatchDep
+) -> Response:
     """First-run page or overview."""
     found = runtime.list(who, limit=RECENT)
     if not found.total:
@@ -97,30 +100,25 @@ def home(request: Request, who: ReaderDep, runtime: RuntimeDep, parts: PartsDep)
                 demo=f"{program()} demo",
             ),
         )
-    return render.respond(request, _overview(runtime, who, found))
+    return render.respond(request, _overview(runtime, who, found, watch.following()))
 
 
-def _overview(runtime: Runtime, who: Principal, found: ListPage) -> OverviewPage:
+def _overview(
+    runtime: Runtime, who: Principal, found: ListPage, followed: frozenset[str]
+) -> OverviewPage:
     now = runtime.clock()
     counted = runtime.projections.count_summaries
     waiting, not_looked = _waiting(runtime, who, now)
     store, stats = runtime.facts(), runtime.stats()
     blobs, blob_bytes = runtime.blob_totals()
     day = activity(runtime).day(runtime, who)
+    rows = tuple(row(summary, now, followed) for summary in found.rows)
     states = [
-        ("RUNNING", counted(who.tenant, {"status": "RUNNING", "standing": list(OURS)})),
-        *(
-            (status, counted(who.tenant, {"status": status}))
-            for status in ("PAUSED", "AWAITING_APPROVAL", "COMPLETED", "FAILED", "CANCELLED")
-        ),
-        *(
-            (
-                control_word("RUNNING", standing, at_end=True),
-                counted(who.tenant, {"status": "RUNNING", "standing": standing}),
-            )
-            for standing in FOREIGN
-        ),
-    ]
+        (status, counted(who.tenant, {"state": status}))
+        for status in (
+            "RUNNING", "PAUSED", "AWAITING_APPROVAL", "COMPLETED", "FAILED", "CANCELLED", OPEN
+        )
+    ]  # fmt: skip
     return OverviewPage(
         title="Overview",
         now=now,
@@ -139,7 +137,8 @@ def _overview(runtime: Runtime, who: Principal, found: ListPage) -> OverviewPage
         verified=store.verified,
         day=day,
         strip=strip.build(day.begins, day.events, HALF_HOUR),
-        rows=tuple(row(summary) for summary in found.rows),
+        rows=rows,
+        columns=table.chosen((), rows),
         total=counted(who.tenant, {}),
         by_status=tuple((status, number) for status, number in states if number),
         since=newest_change(runtime, who),

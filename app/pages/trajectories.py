@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import secrets
+import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, ClassVar, Literal
 from urllib.parse import parse_qsl, urlencode
 
@@ -13,21 +14,23 @@ from fastapi.responses import HTMLResponse, RedirectResponse, Response
 
 from app import links, render
 from app.cursors import cursor, key_of
-from app.deps import ReaderDep, RuntimeDep, WriterDep
+from app.deps import ReaderDep, RuntimeDep, WatchDep, WriterDep
 from app.pages.live import newest_change
 from app.presenters import table
+from app.presenters.found import excerpt
 from app.presenters.summaries import TrajectoryRow, row
-from app.presenters.table import Chip, Column, KeyHelp, Missing, Picker, Wrong
+from app.presenters.table import Chip, Column, KeyHelp, Missing, Near, Picker, Wrong
 from app.presenters.terminal import one_line
 from app.render import Page
 from core import query as language
 from core.acts import DropView, View
-from core.errors import InvalidInput, SearchTimeout, StoreStopped
+from core.errors import InvalidInput, SearchTimeout, StoreStopped, StrandlineError
 from core.events.control import ControlState
 from core.events.envelope import Standing
 from core.limits import PAGE_COUNT_MAX, PAGE_ROWS, PAGE_ROWS_MAX, QUERY_CHARS_MAX
 from core.principal import Principal
 from core.query import quoted
+from core.words import phrases
 from runtime.listing import SORTS
 from runtime.service import ListPage, Runtime
 
@@ -39,13 +42,17 @@ CHOICES_MAX = 12
 VIEWS_MAX = 50
 #: Lists that most people look for: (name, query).
 READY_VIEWS = (
-    ("Today", "updated:<24h"),
+    ("Today", "active:<24h"),
     ("Unsettled", "unsettled:>0"),
     ("Failed", "status:failed"),
     ("Imported", "standing:imported"),
 )
 #: What of the URL a saved view keeps.
 _STATE = ("q", "sort", "dir", "limit", "cols")
+#: What of it a selection comes back to.
+_BACK = (*_STATE, "after")
+#: How long excerpts are looked for; rows beyond it stand without.
+HITS_SECONDS = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +86,17 @@ class TrajectoriesPage(Page):
     cols: str
     """As the URL carries them; empty: the default ones."""
     rows: tuple[TrajectoryRow, ...]
+    all_hits: str
+    """Address of all events that hold the text of the query, or empty."""
+    near: tuple[Near, ...]
+    """Where nothing matches: what may have been meant."""
+    picked: tuple[str, ...]
+    """Selected already: what was asked for takes another number of them."""
+    picked_elsewhere: tuple[str, ...]
+    """Those of them that are not among the rows."""
+    pick_error: str
+    back: str
+    """This page of the list, to come back to."""
     total: int
     exact: bool
     all: int
@@ -106,7 +124,7 @@ class TrajectoriesPage(Page):
         """What the URL carries of this list, without its place in it."""
         return {
             "q": self.q,
-            "sort": self.sort if self.sort != "updated" else "",
+            "sort": self.sort if self.sort != "active" else "",
             "dir": "" if self.descending else "asc",
             "limit": self.limit if self.limit != PAGE_ROWS else "",
             "cols": self.cols,
@@ -119,7 +137,7 @@ class TrajectoriesPage(Page):
     def sort_url(self, name: str) -> str:
         """Sort by a column; again turns it round."""
         turned = name == self.sort and self.descending
-        return self.url(sort=name if name != "updated" else "", dir="asc" if turned else "")
+        return self.url(sort=name if name != "active" else "", dir="asc" if turned else "")
 
     def export_url(self, form: str) -> str:
         """Everything this query lists, as a file."""
@@ -151,9 +169,10 @@ def trajectories(
     request: Request,
     who: ReaderDep,
     runtime: RuntimeDep,
+    watch: WatchDep,
     *,
     q: Annotated[str, Query(max_length=4 * QUERY_CHARS_MAX)] = "",
-    status: Annotated[ControlState | Literal[""], Query()] = "",
+    status: Annotated[ControlState | Literal["", "OPEN"], Query()] = "",
     standing: Annotated[Standing | Literal[""], Query()] = "",
     source: Annotated[str, Query(max_length=100)] = "",
     unsettled: Annotated[Literal["", "0", "1"], Query()] = "",
@@ -164,6 +183,8 @@ def trajectories(
     cols: Annotated[str, Query(max_length=300)] = "",
     col: Annotated[list[str], Query(max_length=40)] = [],  # noqa: B006
     after: Annotated[str, Query(max_length=500)] = "",
+    pick: Annotated[Literal["", "compare", "export"], Query()] = "",
+    picked: Annotated[list[str], Query(alias="id", max_length=PAGE_ROWS_MAX)] = [],  # noqa: B006
 ) -> Response:
     """The table. A query with mistakes is answered by what the rest of it lists."""
     asked = _query_text(
@@ -179,15 +200,13 @@ def trajectories(
     descending = direction != "asc"
     key = key_of(after)
     names = col or cols.split(",")
-    columns = table.chosen(names)
-    shown = tuple(column.name for column in columns)
     found, failed = ListPage((), None, 0), ""
     # Before the list is read: what comes meanwhile is then counted as newer, and never missed.
     since = newest_change(runtime, who)
     try:
         found = runtime.list(
             who,
-            sort=sort or "updated",
+            sort=sort or "active",
             descending=descending,
             after=key,
             limit=size,
@@ -198,9 +217,17 @@ def trajectories(
     except (SearchTimeout, StoreStopped) as error:
         failed = render.reason(error)
     all_ = runtime.projections.count_summaries(who.tenant, {}, most=PAGE_COUNT_MAX + 1)
-    cols = "" if shown == table.DEFAULT else ",".join(shown)
+    now = runtime.clock()
+    sought = _text_of(query)
+    followed = watch.following()
+    rows = _with_hits(
+        runtime, who, tuple(row(summary, now, followed) for summary in found.rows), sought
+    )
+    columns = table.chosen(names, rows)
+    chosen = any(name in table.BY_NAME for name in names)
+    cols = ",".join(column.name for column in columns) if chosen else ""
     state = {
-        "sort": sort if sort != "updated" else "",
+        "sort": sort if sort != "active" else "",
         "dir": "" if descending else "asc",
         "limit": size if size != PAGE_ROWS else "",
         "cols": cols,
@@ -211,18 +238,24 @@ def trajectories(
 
     page = TrajectoriesPage(
         title="Trajectories",
-        now=runtime.clock(),
+        now=now,
         q=asked,
         chips=table.chips(query, href),
         mistakes=table.mistakes(query, href),
         pickers=table.pickers(query, _known(runtime, who), href),
         views=_views(runtime, who, {"q": asked, **state}),
-        sort=sort or "updated",
+        sort=sort or "active",
         descending=descending,
         limit=size,
         columns=columns,
         cols=cols,
-        rows=tuple(row(summary) for summary in found.rows),
+        rows=rows,
+        all_hits=links.find(text=sought) if sought else "",
+        near=table.near(found.nearest, href),
+        picked=tuple(picked),
+        picked_elsewhere=tuple(one for one in picked if one not in {r.trajectory_id for r in rows}),
+        pick_error=_pick_error(pick, len(picked)),
+        back=urlencode({key: text for key, text in request.query_params.items() if key in _BACK}),
         since=since,
         total=found.total,
         exact=found.exact,
@@ -236,6 +269,56 @@ def trajectories(
         paged=bool(after),
     )
     return render.respond(request, page)
+
+
+def _text_of(query: language.Query) -> str:
+    """What the first `text:` term looks for; empty: nothing."""
+    return next((str(term.values[0]) for term in query.of("text") if not term.negated), "")
+
+
+def _with_hits(
+    runtime: Runtime, who: Principal, rows: tuple[TrajectoryRow, ...], sought: str
+) -> tuple[TrajectoryRow, ...]:
+    """Each row with the first event that holds the text, as far as HITS_SECONDS goes."""
+    index = runtime.text_index
+    if not sought or index is None:
+        return rows
+    found = []
+    end = time.monotonic() + HITS_SECONDS
+    words = phrases(sought)
+    for one in rows:
+        if time.monotonic() < end:
+            try:
+                hits = index.hits(who.tenant, sought, trajectory_id=one.trajectory_id, limit=1)
+                if hits:
+                    number = hits[0].sequence_number
+                    around = excerpt(runtime.text_of(who, one.trajectory_id, number), words, 40)
+                    hit = links.boundary(one.trajectory_id, number, tab="event", find=sought)
+                    found.append(replace(one, hit=hit, excerpt=around))
+                    continue
+            except StrandlineError:
+                # The row stands without it; the page of the event says why.
+                pass
+        found.append(one)
+    return tuple(found)
+
+
+def _pick_error(pick: str, number: int) -> str:
+    """Why what was asked for took another number of rows; empty: it was not asked for."""
+    if pick == "export":
+        return "Nothing is selected to export: tick one row or more, and press again."
+    if pick != "compare":
+        return ""
+    if number > 2:
+        return (
+            f"A comparison takes two trajectories, and {number} are selected: untick "
+            f"{number - 2}, and press again."
+        )
+    missing = "two rows" if number == 0 else "one row more"
+    return (
+        f"A comparison takes two trajectories, and {number} {'is' if number == 1 else 'are'} "
+        + (f"selected: tick {missing}, and press again.")
+    )
 
 
 def _known(runtime: Runtime, who: Principal) -> dict[str, Sequence[str]]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from app.presenters.terminal import one_line
 from core.words import Phrase
 
-_AROUND_CHARS = 90
+AROUND_CHARS = 90
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,20 +34,20 @@ class Found:
     excerpt: tuple[Piece, ...]
 
 
-def excerpt(text: str, phrases: Sequence[Phrase]) -> tuple[Piece, ...]:
+def excerpt(text: str, phrases: Sequence[Phrase], around: int = AROUND_CHARS) -> tuple[Piece, ...]:
     """The words around the first place where one of the phrases stands, on one line."""
     pattern = _pattern(phrases)
     found = pattern.search(text)
     if found is not None:
         # One line of what stands around it, so that no blank runs take the place of words.
-        begin = max(0, found.start() - 4 * _AROUND_CHARS)
-        text = " ".join(text[begin : found.end() + 4 * _AROUND_CHARS].split())
+        begin = max(0, found.start() - 4 * around)
+        text = " ".join(text[begin : found.end() + 4 * around].split())
         found = pattern.search(text)
     if found is None:
         # Accents and letter case are folded otherwise by the index.
-        return (Piece(one_line(text, 2 * _AROUND_CHARS), marked=False),)
-    start = max(0, found.start() - _AROUND_CHARS)
-    end = min(len(text), found.end() + _AROUND_CHARS)
+        return (Piece(one_line(text, 2 * around), marked=False),)
+    start = max(0, found.start() - around)
+    end = min(len(text), found.end() + around)
     pieces = [Piece("…", marked=False)] if start else []
     at = start
     for match in pattern.finditer(text, start, end):

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from app.presenters.format import plural
 from core.events.task import Capabilities
+from core.query import OPEN
 from core.rules import completeness as claims
 from store.ports import Head
 
@@ -49,6 +50,16 @@ def control_word(state: str, standing: str, *, at_end: bool) -> str:
     if not at_end:
         return "no end so far"
     return "no end recorded" if standing == "imported" else "no end in this copy"
+
+
+def list_word(state: str, standing: str) -> tuple[str, str]:
+    """(the status as lists show it and `status:` matches it, what it means where that is not
+    plain)."""
+    if state == "RUNNING" and standing not in ("gated", "reported"):
+        return OPEN, control_word(state, standing, at_end=True)
+    if standing == "imported" and state == "PAUSED":
+        return TURN_ENDED, "the session may go on; status:paused finds it"
+    return state, ""
 
 
 def cost_doubt(nano_usd: int, standing: str) -> str:

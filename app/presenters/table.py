@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
+from app.presenters.summaries import TrajectoryRow
 from app.presenters.terminal import one_line
 from core.query import BARE, KEYS, Mistake, Query, Term, quoted
-from runtime.listing import LeftOut
+from runtime.listing import LeftOut, Nearest
 
 Href = Callable[[str], str]
 """The address of the table with another query."""
@@ -31,8 +32,8 @@ COLUMNS: tuple[Column, ...] = (
     Column("standing", "Standing"),
     Column("status", "Status", default=True),
     Column("step", "Step", numeric=True, default=True),
-    Column("high_water", "High-water", numeric=True, default=True),
-    Column("generation", "Gen.", numeric=True, default=True),
+    Column("high_water", "High-water", numeric=True),
+    Column("generation", "Gen.", numeric=True),
     Column("events", "Events", numeric=True),
     Column("unsettled", "Unsettled", numeric=True, default=True),
     Column("unknown", "Unknown", numeric=True),
@@ -45,18 +46,25 @@ COLUMNS: tuple[Column, ...] = (
     Column("duration", "Duration", numeric=True, default=True),
     Column("tags", "Tags"),
     Column("started", "Started", numeric=True),
-    Column("updated", "Updated", numeric=True, default=True),
+    Column("active", "Active", numeric=True, default=True),
+    Column("updated", "Stored", numeric=True),
 )
 BY_NAME = {column.name: column for column in COLUMNS}
 DEFAULT = tuple(column.name for column in COLUMNS if column.default)
 NOT_SORTED = frozenset({"tags"})
 
 
-def chosen(names: Iterable[str]) -> tuple[Column, ...]:
-    """These columns in their order, always with the title; the default ones where none is named."""
+def chosen(names: Iterable[str], rows: Iterable[TrajectoryRow] = ()) -> tuple[Column, ...]:
+    """These columns in their order, always with the title; where none is named the default ones,
+    and of those that seldom say something the ones that do in these rows."""
     asked = {name for name in names if name in BY_NAME}
     if not asked:
         asked = set(DEFAULT)
+        for row in rows:
+            if row.behind:
+                asked.add("high_water")
+            if row.generation not in (None, "0"):
+                asked.add("generation")
     return tuple(column for column in COLUMNS if column.name in asked or column.name == "title")
 
 
@@ -142,6 +150,34 @@ def missing(left_out: Sequence[LeftOut], href: Href) -> tuple[Missing, ...]:
     )
 
 
+@dataclass(frozen=True, slots=True)
+class Near:
+    """A value that nothing has, and what there is instead."""
+
+    label: str
+    given: str
+    choices: tuple[tuple[str, str], ...]
+    """(value, address of the list with it)."""
+    alike: bool
+    """They are like what was given; else some of those there are."""
+
+
+def near(found: Sequence[Nearest], href: Href) -> tuple[Near, ...]:
+    """What may have been meant, in words."""
+    return tuple(
+        Near(
+            label(one.key),
+            one_line(one.given, 60),
+            tuple(
+                (one_line(value, 60), href(text))
+                for value, text in zip(one.values, one.instead, strict=True)
+            ),
+            one.alike,
+        )
+        for one in found
+    )
+
+
 def help_keys() -> tuple[KeyHelp, ...]:
     """The whole language."""
     return tuple(KeyHelp(key.name, key.means, key.example) for key in KEYS.values())
@@ -174,8 +210,8 @@ _EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ("more than $10", ">10"),
         ("never recorded", "none"),
     ),
-    "duration": (("more than 10 min", ">10m"), ("more than 1 h", ">1h"), ("not ended", "none")),
-    "updated": (
+    "duration": (("more than 10 min", ">10m"), ("more than 1 h", ">1h"), ("no times", "none")),
+    "active": (
         ("in the last hour", "<1h"),
         ("today", "today"),
         ("in the last 7 days", "<7d"),

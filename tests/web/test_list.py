@@ -14,6 +14,7 @@ from urllib.parse import parse_qs, quote, urlsplit
 import pytest
 
 from app.presenters.found import excerpt
+from app.presenters.summaries import row
 from core.events.task import TaskStarted
 from core.words import phrases
 from ingest import demo
@@ -87,8 +88,11 @@ def test_columns_are_chosen_and_stay_in_the_url(full: World) -> None:
         "In doubt",
     ]
     assert "cols=title%2Cevents%2Cin_doubt" in page
-    assert "Columns 3 of 21" in full.get("/trajectories?cols=title,events,in_doubt")
-    assert "Columns 12 of 21" in full.get("/trajectories?cols=nonsense")
+    assert "Columns 3 of 22" in full.get("/trajectories?cols=title,events,in_doubt")
+    # Of what seldom says something, high-water and generation, only what does in these rows.
+    assert "Columns 11 of 22" in full.get("/trajectories?cols=nonsense")
+    imported = full.get("/trajectories?q=" + quote("standing:imported status:completed"))
+    assert "Columns 10 of 22" in imported and ">Gen.<" not in imported
 
 
 def test_a_view_is_saved_shown_replaced_and_dropped(full: World) -> None:
@@ -143,13 +147,32 @@ def test_logs_are_exported_whole_and_what_is_not_there_is_named(full: World) -> 
         assert archive.read("left-out.txt").startswith(b"ghost: ")
 
 
-def test_two_rows_are_compared_and_other_numbers_refused(full: World) -> None:
+def test_two_rows_are_compared_and_another_number_leads_back(full: World) -> None:
     page = full.get("/trajectories/compare?id=hostile&id=demo-nightly-build")
     assert "Already their first events differ" in page and "B at 1" in page
-    same = full.get("/trajectories/compare?id=demo-nightly-build&id=hostile")
+    other = next(
+        one
+        for one in listed(full.get("/trajectories"))
+        if one not in ("hostile", "demo-nightly-build")
+    )
+    same = full.get(f"/trajectories/compare?id=demo-nightly-build&id=hostile")
     assert "A at 1" in same
-    for ids in ("id=hostile", "id=hostile&id=hostile", "id=a&id=b&id=c", ""):
-        assert "select two rows" in full.get(f"/trajectories/compare?{ids}", status=422)
+    for ids, number, what in (
+        ("id=hostile", 1, "tick one row more"),
+        ("id=hostile&id=hostile", 1, "tick one row more"),
+        ("id=hostile&id=b&id=c", 3, "untick 1"),
+        ("", 0, "tick two rows"),
+    ):
+        back = quote("q=standing:imported&limit=20")
+        answer = full.client.get(f"/trajectories/compare?{ids}&back={back}", follow_redirects=False)
+        assert answer.status_code == 303
+        page = full.get(answer.headers["location"])
+        assert f"and {number} " in page and what in page and 'role="alert"' in page
+        assert "standing <b>is imported</b>" in page
+        assert bool(re.search(r'value="hostile"[^>]*checked', page)) == bool(number)
+        assert page.count("not on this page") == max(0, number - 1)
+    nothing = full.client.get("/trajectories/export?form=csv&back=", follow_redirects=False)
+    assert "tick one row or more" in full.get(nothing.headers["location"])
     full.get("/trajectories/compare?id=hostile&id=none-such", status=404)
 
 
@@ -201,3 +224,64 @@ def test_the_api_answers_queries_and_searches(full: World) -> None:
     assert full.client.get("/v1/search", params={"text": "->"}).status_code == 422
     gone = full.client.get("/v1/search", params={"text": "x", "trajectory_id": "none-such"})
     assert gone.status_code == 404
+
+
+def test_a_comparison_says_what_each_came_to_and_marks_what_differs(full: World) -> None:
+    page = full.get("/trajectories/compare?id=hostile&id=demo-nightly-build")
+    rows = re.findall(r'<tr( class="differs")?><th scope="row">([^<]+)<', page)
+    said = {name: bool(differs) for differs, name in rows}
+    for name in ("status", "outcome", "step", "tools used", "tokens", "cost", "duration", "models"):
+        assert name in said
+    assert said["events"] and ", differs</span>" in page
+    same = full.get("/trajectories/compare?id=demo-nightly-build&id={other}")
+    assert "No event of one family" in same or re.search(r"something else: [\d,]+</h2>", same)
+    assert "does not say that they went apart" in same
+
+
+def test_a_text_term_leads_each_row_to_its_first_hit(full: World) -> None:
+    page = full.get("/trajectories?q=" + quote('text:"second line"'))
+    (there,) = set(re.findall(r'<td class="cut found"><a href="([^"]+)"', page))
+    assert there.startswith("/t/hostile/@") and "find=%22second+line%22" in there
+    assert '<mark class="hit">second line</mark>' in page
+    assert hrefs(page, "all hits") == ["/find?text=%22second+line%22"]
+
+
+def test_a_value_that_nothing_has_is_answered_by_what_there_is(full: World) -> None:
+    there = full.parts.runtime.projections.distinct("local", "source", limit=9)
+    source = next(one for one in there if one.startswith("mini"))
+    page = full.get("/trajectories?q=" + quote(f'source:"{source.upper()}"'))
+    assert listed(page), "small and capital letters are the same"
+    wrong = quote(f"source:{source.lower().replace(' ', '_')[:-1]}_")
+    page = full.get(f"/trajectories?q={wrong}")
+    assert not listed(page) and "Did you mean" in page and hrefs(page, re.escape(source))
+    for key, value in (("tool", "zzz"), ("tag", "zzz"), ("model", "zzz"), ("agent", "zzz")):
+        page = full.get(f"/trajectories?q={key}:{value}")
+        assert f"No {key} is “{value}”" in page or key == "tag"
+    assert "status:running" in full.get("/trajectories?q=status:runing")
+
+
+def test_partial_tokens_are_at_least_and_say_why() -> None:
+    whole = {"trajectory_id": "t", "input_tokens": 7, "output_tokens": 1, "replied": 9}
+    assert row(whole).tokens == "8" and row(whole).tokens_doubt == ""
+    some = row({**whole, "unreported": 8, "cost_derived_nano_usd": 10**9})
+    assert (some.tokens, some.input, some.cost) == ("≥ 8", "≥ 7", "≥ $1.00")
+    assert some.tokens_doubt == some.cost_doubt == "at least: 8 of 9 replies state none"
+    stated = row({**whole, "unreported": 8, "cost_nano_usd": 10**9, "standing": "gated"})
+    assert (stated.cost, stated.cost_doubt) == ("$1.00", "")
+
+
+def test_activity_is_the_sources_own_time_and_growing_takes_both_clocks() -> None:
+    now = 10**15
+    base = {"trajectory_id": "t", "standing": "imported", "status": "RUNNING", "started_at": 5}
+    live = {**base, "last_at": now - 10**6, "updated_at": now - 10**6}
+    assert row(live, now).growing == "growing" and row(live, now).active_at == now - 10**6
+    old = {**base, "last_at": 10**12, "updated_at": now}
+    assert (row(old, now).growing, row(old, now).active_at) == ("", 10**12)
+    assert row(old, now, {"t"}).growing == "followed"
+    ended = {**live, "status": "COMPLETED"}
+    assert row(ended, now, {"t"}).growing == "" and row(ended, now).duration_note == ""
+    assert (row(live).status, row(live).duration_note) == ("OPEN", "no end")
+    ours = row({**live, "standing": "reported"})
+    assert (ours.status, ours.duration_note) == ("RUNNING", "so far")
+    untimed = row({"trajectory_id": "t", "updated_at": 7})
+    assert untimed.active_at == 7 and "states no times" in untimed.active_from

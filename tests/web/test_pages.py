@@ -172,6 +172,11 @@ def test_nothing_runs_in_a_file_or_copy_that_records_no_end(tmp_path: Path) -> N
         assert "RUNNING" in world.get("/t/here/@1?tab=state&all=1")
         overview = world.get("/")
         assert "no end recorded" in overview and "no end in this copy" in overview
+        # What is shown is what is matched.
+        assert "OPEN" in overview and listed.count(">OPEN<") == 2
+        assert world.get("/trajectories?q=status:open", part="list").count(">OPEN<") == 2
+        running = world.get("/trajectories?q=status:running", part="list")
+        assert running.count(">RUNNING<") == 1 and "OPEN" not in running
 
 
 def rechained(runtime: Runtime, name: str) -> list[Event]:
