@@ -48,6 +48,7 @@ from core.principal import Principal
 from core.record.record import TrajectoryRecord
 from core.rules.grades import grade
 from core.rules.prices import day_of, derive
+from runtime.projector import run_tokens
 from runtime.service import Runtime
 from runtime.time_travel import RecordView
 from store.ports import Head
@@ -357,6 +358,15 @@ def _facts(reads: Reads) -> tuple[Fact, ...]:
                 "" if not tokens.unreported else "at least",
                 f"reported by replies: {count(tokens.input)} in, {count(tokens.output)} out, "
                 f"{count(tokens.cache_read)} cache read, {count(tokens.cache_write)} cache write",
+            )
+        )
+    elif (of_run := run_tokens(record)) is not None:
+        facts.append(
+            Fact(
+                "tokens",
+                count(of_run),
+                "of the run",
+                "what the budget was told of for the whole run; no reply reports its own",
             )
         )
     usd = record.budget.accounts.get("usd")

@@ -27,7 +27,7 @@ FORMATS: tuple[Format, ...] = (
             "OUTPUT/<instance>/<instance>.traj.json",
         ),
         "one JSON document with info, messages and trajectory_format, rewritten after every step; "
-        "the file you gave to --output (-o) is one",
+        "the file you gave to --output (-o) is one; so is the bare list of messages before 1.0",
         "whether a call without a result was sent; 1.x also has no times",
     ),
     Format(
@@ -61,7 +61,7 @@ FORMATS: tuple[Format, ...] = (
         "Codex rollouts",
         ("~/.codex/sessions/YYYY/MM/DD/rollout-<time>-<session>.jsonl",),
         "lines of JSON with timestamp, type and payload, the first a session_meta; the file grows "
-        "while it runs",
+        "while it runs. Also what `codex exec --json` prints",
         "approvals that were asked for; the text of reasoning; the request as it was sent; how it "
         "ended",
     ),

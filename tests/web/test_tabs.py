@@ -293,6 +293,24 @@ def test_stated_and_derived_costs_stand_apart(full: World) -> None:
     assert re.search(r"m-1 3 5 6 4", said) and re.search(r"all 13 35 6 24", said)
 
 
+def test_tokens_of_the_run_are_shown_where_no_reply_reports_its_own(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    run = BudgetSettled((Actual("tokens", "tokens", 53_187),), scope="trajectory")
+    with pages_world.world(tmp_path_factory.mktemp("of-run")) as world:
+        begun = TaskStarted(title="silent replies", standing="imported")
+        silent = ModelReplied("completed", text="ok", model="m")
+        pages_world.write(world, "of-run", [begun, silent, run])
+        told = ModelReplied("completed", text="ok", usage=Usage(3, 4, 5, 6), model="m")
+        pages_world.write(world, "of-replies", [begun, told, run])
+        rows_ = text_of(world.get("/trajectories?sort=tokens")).split("silent replies")
+        assert "53,187 of the run" in " ".join(rows_) and " 18 " in " ".join(rows_)
+        assert " ".join(rows_).count("of the run") == 1
+        assert "not reported" not in " ".join(rows_)
+        assert "tokens 53,187 of the run" in text_of(world.get("/t/of-run/@3"))
+        assert "of the run" not in text_of(world.get("/t/of-run/@2"))
+
+
 def test_no_usage_is_no_zero(full: World) -> None:
     said = panel(full, "/t/told/@2?tab=budget")
     assert "no usage report up to here states a cost in USD" in said
