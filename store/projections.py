@@ -25,7 +25,7 @@ from core.query import Term
 from store import listing, sqlite_driver
 from store.sqlite_driver import Connection
 
-LAYOUT = "9"
+LAYOUT = "10"
 
 #: Columns of a summary, with their kind. `NULL` is: never recorded.
 SUMMARY: dict[str, str] = {
