@@ -23,7 +23,7 @@ from typing import Literal
 import structlog
 from uuid_utils.compat import uuid7
 
-from core.errors import Busy, NotFound, StrandlineError
+from core.errors import Busy, NotFound, StoreStopped, StrandlineError
 from core.instants import Instant
 from core.principal import Principal
 from ingest.base import Report
@@ -174,20 +174,26 @@ class ImportJobs:
         return mine[:limit]
 
     def close(self) -> None:
-        """Drop what waits, and give what runs `CLOSE_SECONDS` to finish.
+        """Drop what waits, and let what runs stop where it next tells of its progress, within
+        `CLOSE_SECONDS`; idempotent.
 
-        An import that is cut off by the end of the process has stored nothing of its file.
+        An import that was cut off leaves whole segments of a log format, nothing of a document.
         """
         self._closing.set()
         for _ in self._threads:
             self._queue.put(None)
-        end = time.monotonic() + CLOSE_SECONDS
-        for thread in self._threads:
-            thread.join(max(0.0, end - time.monotonic()))
+        self.join(CLOSE_SECONDS)
         with self._lock:
             left = [job for job in self._jobs.values() if not job.done.is_set()]
         for job in left:
             _remove(job)
+
+    def join(self, seconds: float) -> bool:
+        """Wait for the threads of a closed queue; whether they ended."""
+        end = time.monotonic() + seconds
+        for thread in self._threads:
+            thread.join(max(0.0, end - time.monotonic()))
+        return not any(thread.is_alive() for thread in self._threads)
 
     def _loop(self) -> None:
         while (work := self._queue.get()) is not None:
@@ -218,6 +224,8 @@ class ImportJobs:
     def _one(self, who: Principal, file: ImportFile) -> None:
         def progress(read_bytes: int, _: int, events: int) -> None:
             file.read_bytes, file.events = read_bytes, events
+            if self._closing.is_set():
+                raise StoreStopped("the server was stopped; import the file again once it runs")
 
         file.state = "running"
         try:

@@ -34,6 +34,8 @@ from store.files import refusal_of
 
 EXIT_POISONED = 70
 _WATCH_SECONDS = 0.25
+#: An import that meets the closed store may take so long to end.
+_THREADS_SECONDS = 5.0
 _LOG = structlog.get_logger("server")
 
 API_ROUTERS = (
@@ -81,6 +83,9 @@ def create_app(
             tails.end()
             await asyncio.to_thread(jobs.close)
             await asyncio.to_thread(opened.close)
+            # Whoever was not done with its segment finds the store closed.
+            await asyncio.to_thread(watched.join, _THREADS_SECONDS)
+            await asyncio.to_thread(jobs.join, _THREADS_SECONDS)
 
     app = FastAPI(
         title="Strandline",

@@ -2,7 +2,9 @@
 
 INVARIANTS
 1. The head of a request is bounded in bytes and seconds before any of our code sees it.
-2. SIGTERM and SIGINT finish what is in flight, within `SHUTDOWN_SECONDS`, and exit 0.
+2. SIGTERM and SIGINT finish what is in flight, within `SHUTDOWN_SECONDS`, and exit 0; while the
+   server starts, they end it with nothing served. A thread that does not end by itself does not
+   keep the process.
 3. Connections are bounded by what the system's descriptors allow: one beyond them is answered 503
    with Retry-After, and the descriptors kept back for files are never taken by connections.
 4. A connection whose client takes nothing of what waits for it is dropped within
@@ -17,7 +19,9 @@ import os
 import resource
 import signal
 import socket
+import sys
 import tempfile
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -39,6 +43,8 @@ from core.limits import CONNECTIONS_MAX, STALL_SECONDS_MAX, STREAM_STALL_SECONDS
 HEAD_SECONDS = 20.0
 KEEP_ALIVE_SECONDS = 5
 SHUTDOWN_SECONDS = 5
+#: At the end, threads that work for requests may take so long.
+LEAVE_SECONDS = 10.0
 GC_THRESHOLDS = (5_000, 20, 20)
 #: What a stream may have waiting: in the kernel, and in the process before its writer is paused.
 STREAM_BUFFER_BYTES = 4096
@@ -185,7 +191,8 @@ class Server(uvicorn.Server):
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets=sockets)
-        self._listening()
+        if not self.should_exit:
+            self._listening()
 
     async def on_tick(self, counter: int) -> bool:
         if counter % 10 == 0:
@@ -208,12 +215,49 @@ def serve(settings: Settings, *, announce: Callable[[str], None]) -> int:
     """
     settings.checked_to_serve()
     logs.configure(settings.log_level, settings.log_format)
+    stopped = _Stopped()
     with listener(settings) as bound:
+        # What a start has written by then is whole or found unfinished by the next one.
         parts = wiring.open_parts(settings)
         try:
-            return _run(settings, parts, bound, announce)
+            exit_code = 0 if stopped.asked else _run(settings, parts, bound, announce, stopped)
         finally:
             parts.close()
+    _leave(exit_code)
+    return exit_code
+
+
+class _Stopped:
+    """The signals that stop a server: noted from here on, handled by uvicorn while it serves."""
+
+    def __init__(self) -> None:
+        self.asked = False
+        self.server: uvicorn.Server | None = None
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, self._note)
+
+    def _note(self, *_: object) -> None:
+        if self.asked and self.server is None:
+            os._exit(0)  # Asked twice: a start may be cut off anywhere, as by a power failure.
+        self.asked = True
+        if self.server is not None:
+            # Before uvicorn handles signals, and when it raises them again once it has stopped.
+            self.server.should_exit = True
+
+
+def _leave(exit_code: int) -> None:
+    """End the process here if a thread is left that would keep it, or that is still at work."""
+    others = [thread for thread in threading.enumerate() if thread is not threading.main_thread()]
+    end = time.monotonic() + LEAVE_SECONDS
+    for thread in others:
+        if not thread.daemon:
+            thread.join(max(0.0, end - time.monotonic()))
+    left = [thread.name for thread in others if thread.is_alive()]
+    if left:
+        _LOG.warning("ended without waiting for all threads", threads=left[:8])
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(exit_code)
 
 
 def _run(
@@ -221,6 +265,7 @@ def _run(
     parts: wiring.Parts,
     bound: socket.socket,
     announce: Callable[[str], None],
+    stopped: _Stopped,
 ) -> int:
     url = _url(settings, bound)
     local_token = auth.mint()
@@ -260,9 +305,9 @@ def _run(
     )
     config.connections_max = connections_max()
     server = Server(config, listening=listening, stopping=stopping)
-    # uvicorn raises the signal again once it has stopped; a stop that was asked for is no failure.
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: None)
+    stopped.server = server
+    if stopped.asked:
+        return 0
     # Uploads wait beside the data they will become, not in a /tmp that may be memory.
     tempfile.tempdir = str(parts.uploads)
     server.run(sockets=[bound])

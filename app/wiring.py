@@ -22,7 +22,7 @@ from core.errors import StrandlineError
 from core.instants import Instant
 from core.principal import Principal
 from ingest import native, pipeline
-from ingest.base import Report
+from ingest.base import Report, no_progress
 from ingest.files import OpenedFile
 from ingest.logs import Runs
 from runtime.indexer import Indexer
@@ -135,7 +135,13 @@ class Parts:
             self._project(who, report)
             yield report
 
-    def import_opened(self, who: Principal, opened: OpenedFile, how: pipeline.Following) -> Report:
+    def import_opened(
+        self,
+        who: Principal,
+        opened: OpenedFile,
+        how: pipeline.Following,
+        progress: Progress = no_progress,
+    ) -> Report:
         """Take in what is new of a file that is followed."""
         report = pipeline.import_opened(
             self.opened.store,
@@ -143,6 +149,7 @@ class Parts:
             who.tenant,
             opened,
             how,
+            progress=progress,
             runs=self.runs,
             spool=self.uploads,
         )

@@ -129,13 +129,17 @@ def import_opened(
     opened: files.OpenedFile,
     how: Following,
     *,
+    progress: Progress = no_progress,
     runs: Runs,
     spool: Path | None = None,
 ) -> Report:
-    """Take in what is new of a file that is followed; the caller closes it."""
+    """Take in what is new of a file that is followed; the caller closes it.
+
+    What `progress` raises ends the reading after a whole segment.
+    """
     importing = _importing(store, blobs, tenant, spool, runs, hide=how.hide)
     named = Named(opened.name, how.source, opened.identity)
-    return importing.run(named, opened.file, opened=opened, progress=no_progress, following=how)
+    return importing.run(named, opened.file, opened=opened, progress=progress, following=how)
 
 
 def import_stream(

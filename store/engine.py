@@ -140,7 +140,8 @@ class Readers:
                 connection.close()
 
     def close(self) -> None:
-        """Close the idle ones; those in use are closed when they come back."""
+        """Lend no more and close the idle ones; those in use are closed where they are given back,
+        by the thread that used them."""
         with self._lock:
             self._closed = True
             idle, self._idle = self._idle, []

@@ -70,6 +70,8 @@ class SqliteRecoveryStore(LogReader):
         self._payload = payload
         """(tenant, digest) -> blob bytes, None where they are not to be had."""
         self._finish = finish
+        self.at_rest = True
+        """Once closed: nobody is in the database any more."""
 
     # --- writes ----------------------------------------------------------------------------------
 
@@ -170,11 +172,11 @@ class SqliteRecoveryStore(LogReader):
         return GroupStats(0, 0, 0, 0, 0, (), (), (), {}, "closed")
 
     def close(self) -> None:
-        if self._writer is not None:
-            self._writer.close()
+        self.at_rest = self._writer is None or self._writer.close()
         self._hub.close()
         self._readers.close()
-        self._finish()
+        if self.at_rest:
+            self._finish()
 
 
 def _append_member(command: AppendCommand) -> Member:

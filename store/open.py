@@ -76,10 +76,13 @@ class Opened:
         return self.readers.use()
 
     def close(self) -> None:
-        """Finish what is queued and let go of the folder; idempotent."""
+        """Finish what is queued and let go of the folder; idempotent.
+
+        A folder whose disk does not answer is kept until the process ends.
+        """
         self.store.close()
         self.projections.close()
-        if self.lock is not None:
+        if self.lock is not None and self.store.at_rest:
             self.lock.release()
 
     def __enter__(self) -> Opened:
@@ -170,6 +173,7 @@ def _open_owner(
             failure = str(error)
     # A suspect log is only read: closing a writing connection would copy its WAL into the file.
     connection = engine.connect(path, domain, writer=marker is None, read_only=marker is not None)
+    writer: Writer | None = None
     try:
         if marker is None:
             _migrate(connection, path, domain)
@@ -185,7 +189,6 @@ def _open_owner(
             if on_poison is not None:
                 on_poison(reason)
 
-        writer = None
         refusal: StrandlineError | None = None
         if marker is not None:
             refusal = suspect.refusal(data, marker, failure)
@@ -205,7 +208,8 @@ def _open_owner(
             )
             _begin(writer, ballast, int(meta.get("starts", "0")) + 1)
     except BaseException:
-        connection.close()
+        if writer is None or writer.close():
+            connection.close()
         raise
     return _assemble(
         data,
@@ -376,11 +380,7 @@ def _meta(connection: Connection, clock: Callable[[], Instant]) -> dict[str, str
 def _begin(writer: Writer, ballast: Ballast, starts: int) -> None:
     """The first barrier; without it this process answers nothing."""
     member = Member(BarrierCommand(starts))
-    try:
-        _with_ballast(ballast, lambda: writer.submit(member, 100).result(_BARRIER_SECONDS))
-    except BaseException:
-        writer.close()
-        raise
+    _with_ballast(ballast, lambda: writer.submit(member, 100).result(_BARRIER_SECONDS))
 
 
 def _with_ballast(ballast: Ballast, action: Callable[[], Result]) -> Result:

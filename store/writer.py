@@ -6,6 +6,8 @@ INVARIANTS
 2. The queue is bounded by members and bytes; beyond it the answer is Busy and nothing is dropped
    (APP-7). A member larger than a group's byte bound flushes alone (APP-12).
 3. After a failed barrier this writer never writes again: `poisoned` is final.
+4. Once `close` says so no thread is in the database, and none gets in: whoever submits afterwards
+   is refused, whoever was accepted has been answered.
 
     open -> full        the disk is full             _flush
     full -> open        a commit, and space is back  _answer
@@ -15,7 +17,7 @@ INVARIANTS
 There is no timer: while one group is flushed the next one gathers, and an idle writer sleeps.
 Groups are flushed by the writer's thread, or by a caller who waits for an answer while nobody
 flushes: it saves that caller two changes of thread, and the lock `_flushing` keeps it one at a
-time.
+time. Closing takes the same lock and keeps it: no thread is in the database after that.
 """
 
 from __future__ import annotations
@@ -52,6 +54,8 @@ CHECKPOINT_PAGES = 2_000
 #: Pages an event touches at most: its own, and one in each index of its table.
 _PAGES_PER_EVENT = 4
 _FULL_RETRY_SECONDS = 30
+#: A close waits this long for the disk; a command has been answered by then.
+CLOSE_SECONDS = ACK_SECONDS_MAX
 #: Free space from which a disk that was full counts as having room again.
 _ROOM_BYTES = 2 * BALLAST_BYTES
 #: With so much free the disk is asked again only after a while, not for every group.
@@ -112,8 +116,12 @@ class Writer:
         self._ack_ns = int(ack_seconds * 1e9)
         self._now_ns = now_ns
         self._gone = gone
-        #: Held by whoever flushes: the writer's thread, or a caller that helps out.
+        #: Held by whoever flushes: the writer's thread, or a caller that helps out; for good by
+        #: the one that closed.
         self._flushing = threading.Lock()
+        #: Protects `_resting`, held while `_flushing` is waited for.
+        self._closing_down = threading.Lock()
+        self._resting = False
         #: Protects the queue, its counts, the state and the group in flight.
         self._lock = threading.Lock()
         self._wake = threading.Condition(self._lock)
@@ -190,17 +198,34 @@ class Writer:
             state=state,
         )
 
-    def close(self) -> None:
-        """Finish what is queued, then stop."""
+    def close(self, seconds: float = CLOSE_SECONDS) -> bool:
+        """Take nothing new, finish what is queued, then stop; idempotent.
+
+        False where the disk does not answer within `seconds`: a thread is still in the database,
+        whose connection must then be left to the end of the process. What is queued or in flight
+        is answered all the same, by the time limit.
+        """
+        end = time.monotonic() + seconds
         with self._lock:
             self._closing = True
             self._wake.notify_all()
-        self._thread.join()
+        self._thread.join(seconds)
+        if self._thread.is_alive() or not self._at_rest(max(0.0, end - time.monotonic())):
+            self._expire(self._now_ns())
+            return False
         with self._lock:
             self._ended = True
             self._busy.set()
         self._closed_down.set()
         self._watch.join()
+        return True
+
+    def _at_rest(self, seconds: float) -> bool:
+        """Wait until nobody flushes, and let nobody any more."""
+        with self._closing_down:
+            if not self._resting:
+                self._resting = self._flushing.acquire(timeout=seconds)
+            return self._resting
 
     # --- the thread ------------------------------------------------------------------------------
 
@@ -453,14 +478,14 @@ class Writer:
                     continue
             # Woken at once by `close`: a command does not wait a second for its end.
             self._closed_down.wait(min(1.0, self._ack_ns / 4e9))
-            self._expire()
+            self._expire(self._now_ns() - self._ack_ns)
             reason = self._gone()
             if reason is not None:
                 self._poison(reason, [], open_outcome=True)
                 return
 
-    def _expire(self) -> None:
-        limit_ns = self._now_ns() - self._ack_ns
+    def _expire(self, limit_ns: int) -> None:
+        """Answer what was there before this moment."""
         with self._lock:
             late = list(self._active) if self._active_since_ns < limit_ns else []
             queued: list[Entry] = []

@@ -6,12 +6,18 @@ named `app` ever lies in a shared site-packages, and one that lies there is not 
 
 from __future__ import annotations
 
+import os
+import signal
 import sys
 from pathlib import Path
 
 
 def main() -> None:
     """Run the command line; refuse to run code from anywhere else."""
+    command = next((word for word in sys.argv[1:] if not word.startswith("-")), "")
+    if command in ("serve", "demo"):
+        # A server that is told to stop while it starts was not killed; later `app.server` listens.
+        signal.signal(signal.SIGTERM, lambda *_: os._exit(0))
     here = Path(__file__).resolve().parent
     bundle = here / "_bundle"
     root = bundle if bundle.is_dir() else here.parent
