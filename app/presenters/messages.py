@@ -42,6 +42,8 @@ class Part:
     what: str
     """Empty: plain words, which say themselves."""
     text: str = ""
+    head: str = ""
+    """What stands above the whole text; empty: what it is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +56,10 @@ class Said:
     @property
     def text(self) -> str:
         """All of it, part by part."""
-        return "\n\n".join("\n".join(filter(None, (p.what, p.text))) for p in self.parts)
+        return "\n\n".join(
+            "\n".join(filter(None, ((p.head if p.text else "") or p.what, p.text)))
+            for p in self.parts
+        )
 
 
 def said(text: str, tool_of: ToolOf) -> Said | None:
@@ -131,7 +136,7 @@ def _parts(value: Mapping[str, Any], tool_of: ToolOf) -> Iterator[Part]:
         yield from _chat_call(call)
     action = value.get("action")
     if isinstance(action, str) and action.strip() and not calls:
-        yield Part(f"asks for: {one_line(action, 120)}", action)
+        yield Part(f"asks for: {one_line(action, 120)}", action, "asks for")
 
 
 def _item(kind: str, value: Mapping[str, Any], tool_of: ToolOf) -> Iterator[Part]:
@@ -200,7 +205,8 @@ def _text(text: str) -> Part:
 def _thinking(text: str) -> Part:
     if not text.strip():
         return Part("thinking, of which nothing was kept")
-    return Part(f"thinking, {_lines(text)}: {one_line(text, 120)}", text)
+    head = f"thinking, {_lines(text)}"
+    return Part(f"{head}: {one_line(text, 120)}", text, head)
 
 
 def _chat_call(call: object) -> Iterator[Part]:
@@ -217,10 +223,11 @@ def _call(tool: str, given: object) -> Part:
         except orjson.JSONDecodeError:
             pass
     about = telling(given)
-    return Part(f"asks for {one_line(tool, 60)}" + (f": {about}" if about else ""), _given(given))
+    head = f"asks for {one_line(tool, 60)}"
+    return Part(head + (f": {about}" if about else ""), given_as(given), head)
 
 
-def _given(given: object) -> str:
+def given_as(given: object) -> str:
     """Arguments as they read: long texts as they are, the rest as `name: value`."""
     if isinstance(given, str):
         return given
@@ -248,20 +255,24 @@ def _result(tool: str, content: object, tool_of: ToolOf, *, failed: bool = False
     text = "\n".join(texts)
     word = "error" if failed else "result"
     what = f"{word} of {one_line(tool, 60)}" if tool else word
-    within = _command_result(text)
+    within, first = _command_result(text), ""
     if within is not None:
+        head = what + within.head.removeprefix("result")
         what += within.what.removeprefix("result")
         text = within.text
-    elif text.strip():
-        first = gist(text, 120)
-        what += f", {_lines(text)}" + (f": {first}" if first else "")
+    else:
+        if text.strip():
+            what += f", {_lines(text)}"
+            first = gist(text, 120)
+        head, what = what, what + (f": {first}" if first else "")
+    beside = ""
     if others:
-        what += f", with {', '.join(others[:3])}" + (
+        beside = f", with {', '.join(others[:3])}" + (
             f" and {len(others) - 3} more" if others[3:] else ""
         )
-    elif not text.strip():
-        what += ", empty"
-    return Part(what, text)
+    elif not text.strip() and within is None:
+        beside = ", empty"
+    return Part(what + beside, text, head + beside)
 
 
 _COMMAND = re.compile(
@@ -281,7 +292,7 @@ def _command_result(text: str) -> Part | None:
     what = f"result, exit {match.group(1)}"
     first = gist(output, 120) if output.strip() else ""
     what += f", {_lines(output)}" if output.strip() else ", no output"
-    return Part(what + (f": {first}" if first else ""), output)
+    return Part(what + (f": {first}" if first else ""), output, what)
 
 
 def _image(block: Mapping[str, Any]) -> Part:

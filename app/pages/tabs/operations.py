@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from app.pages import reading
 from app.pages.tabs.reads import Reads
-from app.presenters.format import duration, exact, outcome
+from app.presenters.format import duration, exact
 from app.presenters.state import Graded
 from app.presenters.terminal import one_line
 from core.errors import CorruptAt, NotFound, StrandlineError
@@ -57,7 +57,9 @@ class OperationLine:
     """The most telling words of its arguments."""
     kind: str
     outcome: str
-    """With what it holds for, where that is not the whole. Empty: none is established."""
+    """Empty: none is established."""
+    covers: str
+    """What it holds for, where that is not the whole of it."""
     grade: Graded
     duration: str
     duration_why: str
@@ -213,9 +215,8 @@ def _line(reads: Reads, events: _Events, operation: Operation) -> OperationLine:
         operation.tool,
         about.strip(" ·"),
         operation.kind,
-        outcome(operation.outcome or "", reads.covers(operation, settled))
-        if not operation.disputed
-        else "disputed",
+        (operation.outcome or "").replace("_", " ") if not operation.disputed else "disputed",
+        reads.covers(operation, settled).removeprefix("that "),
         graded,
         took,
         why,

@@ -230,7 +230,7 @@ def test_the_whole_is_there_part_by_part() -> None:
         tool_of,
     )
     assert told is not None
-    assert told.text == "so:\n\nasks for Write: a\npath: a\ncontent:\nx\ny"
+    assert told.text == "so:\n\nasks for Write\npath: a\ncontent:\nx\ny"
 
 
 def test_parts_are_bounded_and_what_is_left_out_is_counted() -> None:
