@@ -85,6 +85,15 @@ function settle() {
     const b = box.getBoundingClientRect();
     if (r.top < b.top + 30 || r.bottom > b.bottom - 30) box.scrollTop += r.top - b.top - b.height / 3;
   }
+  const newest = one("[data-newest]");
+  const talk = newest && newest.closest(".scroll");
+  if (talk && talk.scrollHeight > talk.clientHeight) talk.scrollTop += Math.min(newest.getBoundingClientRect().top - talk.getBoundingClientRect().top, talk.scrollHeight);
+}
+
+/** A row of the log was followed where its event stands above or below it, not beside it. */
+let showPanel = false;
+function rowClick(event) {
+  if (event.target.closest(".ev") && matchMedia("(max-width: 1180px)").matches) showPanel = true;
 }
 
 /** A click in the ribbon goes to the event under it. */
@@ -341,6 +350,7 @@ function setUp() {
   themeLabel();
   settle();
   if (focusNext && focusField(focusNext)) focusNext = "";
+  if (showPanel) { showPanel = false; const panel = one("#panel"); if (panel) panel.scrollIntoView({ block: "start" }); }
 }
 
 doc.addEventListener("keydown", onKey);
@@ -358,7 +368,7 @@ doc.addEventListener("click", (event) => {
   else if (target.closest("[data-again]")) location.reload();
   else if (target.closest("[data-copy-link]")) copyLink();
   else if (target.closest("[data-copy]")) { const b = target.closest("[data-copy]"); copy(b.dataset.copy, b); }
-  else ribbonClick(event);
+  else { rowClick(event); ribbonClick(event); }
 });
 // Before htmx sees the click: a field that is there is focused, and the link not followed.
 doc.addEventListener("click", (event) => {

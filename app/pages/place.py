@@ -8,7 +8,7 @@ from typing import Literal, get_args
 
 from app import links
 
-Tab = Literal["event", "state", "context", "operations", "budget", "evidence"]
+Tab = Literal["event", "conversation", "state", "context", "operations", "budget", "evidence"]
 Axis = Literal["event", "time"]
 Times = Literal["since", "clock"]
 ContextView = Literal["changes", "only", "repeated", "all"]
@@ -18,7 +18,7 @@ CONTEXT_VIEWS: tuple[ContextView, ...] = get_args(ContextView)
 ROWS = 40
 ROWS_WIDE = 200
 #: What counts at one boundary only: a move to another leaves it behind.
-_HERE_ONLY = ("older", "m")
+_HERE_ONLY = ("older", "m", "before")
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,12 +56,15 @@ class Place:
     """Operations tab: only those of this tool."""
     older: str = ""
     """Operations tab: only those before this key."""
+    before: int | None = None
+    """Conversation tab: only what stands before this event."""
 
     def url(self, seq: int | None = None, **changes: object) -> str:
         """The address of this place with some parts changed."""
         place = replace(self, **changes) if changes else self  # type: ignore[arg-type]
-        if seq is not None and seq != self.seq and (place.older or place.m is not None):
-            place = replace(place, older="", m=None)
+        moves = seq is not None and seq != self.seq
+        if moves and (place.older or place.m is not None or place.before is not None):
+            place = replace(place, older="", m=None, before=None)
         before, after = _around(place)
         return f"{before}@{place.seq if seq is None else seq}{after}"
 

@@ -54,6 +54,7 @@ def _place(
     state: Annotated[str, Query(pattern=r"^[a-z_]{0,20}$")] = "",
     tool: Annotated[str, Query(max_length=200)] = "",
     older: Annotated[str, Query(pattern=r"^[0-9.]{0,40}$")] = "",
+    before: NumberQuery = "",
 ) -> Place:
     wide = _number(rows) == ROWS_WIDE
     return Place(
@@ -75,6 +76,7 @@ def _place(
         state=state,
         tool=tool.strip(),
         older=older,
+        before=_number(before),
     )
 
 

@@ -117,7 +117,9 @@ def build(
                 seq=event.sequence_number,
                 type=one_line(event.type, 60),
                 family=item.line.family,
-                time=_shown(at, zero, of_day=of_day) if at is not None and zero is not None else "",
+                time=shown_time(at, zero, of_day=of_day)
+                if at is not None and zero is not None
+                else "",
                 exact=exact(event.occurred_at or event.recorded_at),
                 back=_steps_back(at, previous),
                 current=event.sequence_number == boundary,
@@ -137,7 +139,7 @@ def _at(event: Event, clock: Clock) -> int | None:
     return event.recorded_at if clock == "recorded" else event.occurred_at
 
 
-def _shown(at: int, zero: int, *, of_day: bool) -> str:
+def shown_time(at: int, zero: int, *, of_day: bool) -> str:
     """A time from where the trajectory began, or of the day, with the day where it is another."""
     if not of_day:
         return offset(at - zero)

@@ -9,11 +9,16 @@ from html import unescape
 
 import pytest
 
-from core.events.context import RuntimeInput
+from core.canonical import digest_text, sha256
+from core.events.context import Compacted, RuntimeInput
+from core.events.control import ControlChanged
+from core.events.fields import MessageRef, Payload, ToolCall
+from core.events.model_call import ContextBuilt, ModelReplied
 from core.events.task import TaskStarted
+from core.events.tool import ToolIntent, ToolResult
 from ingest import demo
 from tests.web import pages_world
-from tests.web.pages_world import World, hostile_payloads
+from tests.web.pages_world import WHO, World, assert_inert, hostile_payloads
 
 LONG = "/t/demo-nightly-build"
 
@@ -91,3 +96,139 @@ def test_a_time_that_steps_back_is_marked_and_said(full: World) -> None:
     # Also where it is the first row of the list.
     cut = full.get("/t/back/@40")
     assert 'id="e29"' not in cut and re.findall(r'id="e(\d+)"[^\n]*↶', cut) == ["30"]
+
+
+# ---- the log as a conversation ---------------------------------------------------------------
+
+
+def talk(world: World, path: str) -> str:
+    return world.get(path).split('<div class="scroll talk"')[1].split('<p class="asof">')[0]
+
+
+def said_in(panel: str) -> list[tuple[int, str, str]]:
+    """(boundary, who, words) of every item of a conversation."""
+    found = []
+    for part in re.findall(r'<article class="say.*?</article>', panel, re.S):
+        link = re.search(r'<a class="m" href="[^"]*/@(\d+)\?tab=conversation[^"]*"', part)
+        who = re.search(r"<b>(.*?)</b>", part)
+        assert link and who, part
+        found.append((int(link.group(1)), unescape(who.group(1)), text_of(part)))
+    return found
+
+
+def ref(role: str, text: str) -> MessageRef:
+    raw = text.encode()
+    return MessageRef(role, digest_text(sha256(raw)), len(raw), text=text)
+
+
+DIGEST = digest_text(sha256(b""))
+
+
+def session() -> list[Payload]:
+    """A short session as importers write one."""
+    ask, result = ref("user", "mend the parser"), ref("user", "2 passed\nin 0.1 s")
+    call = ToolIntent("proposal", "bash", arguments={"command": "pytest -q", "why": "x" * 90})
+    reply = ModelReplied(
+        "completed", "m-1", "I run the tests.", "first look at them", (ToolCall("bash", "op-1"),)
+    )
+    return [
+        TaskStarted(title="mend", standing="imported", task="mend the parser"),
+        ContextBuilt(DIGEST, 2, messages=(ref("system", "be brief"), ask)),
+        reply,
+        call,
+        ToolResult("succeeded", "sender", observation="2 passed\nin 0.1 s", exit_code=0),
+        ContextBuilt(DIGEST, 4, messages=(result, ref("user", "and now the docs")), kept=2),
+        ModelReplied("error", "m-1", error="overloaded"),
+        Compacted("The parser is mended.", dropped=3),
+        RuntimeInput("message", text="make it so"),
+        RuntimeInput("title", text="a title is no message"),
+        ToolResult("failed", "sender", observation="y" * 5000),
+        ControlChanged("COMPLETED", "RUNNING", output="done", reason="ready"),
+    ]
+
+
+def test_a_session_reads_as_a_conversation(full: World) -> None:
+    pages_world.write(full, "mend", session())
+    panel = talk(full, "/t/mend/@12?tab=conversation")
+    told = said_in(panel)
+    assert [(seq, who) for seq, who, _ in told] == [
+        (1, "task"),
+        (2, "system"),
+        (3, "m-1"),
+        (3, "m-1"),
+        (4, "bash"),
+        (5, "bash result"),
+        (6, "user"),
+        (7, "m-1"),
+        (8, "compaction"),
+        (9, "message"),
+        (11, "bash result"),
+        (12, "handed in"),
+        (12, "control"),
+    ]
+    words = {(seq, who): text for seq, who, text in told}
+    # What was said before is not said again: not the task, nor a result that is given back.
+    assert panel.count("mend the parser") == 1 and panel.count("2 passed") == 1
+    assert "and now the docs" in words[6, "user"] and "overloaded" in words[7, "m-1"]
+    assert "pytest -q" in words[4, "bash"] and "make it so" in words[9, "message"]
+    assert "a title is no message" not in panel
+    # Reasoning, system prompts and summaries are there and folded; a long result is cut.
+    assert panel.count("<details>") == 4 and "thinking, 4 words" in panel
+    assert "cut: 800 of 5,000 characters shown" in words[11, "bash result"]
+    assert 'href="/t/mend/@11"' in panel and panel.count('aria-current="true"') == 2
+
+
+def test_a_conversation_ends_at_its_boundary(full: World) -> None:
+    before = ""
+    for seq in range(1, 13):
+        told = said_in(talk(full, f"/t/mend/@{seq}?tab=conversation"))
+        assert all(at <= seq for at, _, _ in told)
+        now = "".join(text for at, _, text in told if at < seq)
+        assert now == before
+        before = "".join(text for _, _, text in told)
+    assert "Nothing to read here" in talk(full, "/t/mend/@0?tab=conversation")
+
+
+def test_a_long_conversation_is_read_in_windows_that_meet(full: World) -> None:
+    path = f"{LONG}/@1400?tab=conversation"
+    panel = talk(full, path)
+    told, pages = said_in(panel), 1
+    assert len(told) <= 60
+    seen = [(seq, who) for seq, who, _ in told]
+    while (more := re.search(r'class="more" href="([^"]*before=(\d+))', panel)) and pages < 40:
+        link = unescape(more.group(1))
+        panel = talk(full, link)
+        told = said_in(panel)
+        assert 0 < len(told) <= 60 and all(seq < int(more.group(2)) for seq, _, _ in told)
+        seen = [(seq, who) for seq, who, _ in told] + seen
+        pages += 1
+    numbers = [seq for seq, _ in seen]
+    assert pages > 5 and numbers[0] == 1 and numbers == sorted(numbers)
+    asked = [
+        event.sequence_number
+        for event in full.parts.runtime.events(WHO, "demo-nightly-build", upto=1400, limit=1400)
+        if event.type in ("ToolIntent", "ToolResult")
+    ]
+    assert set(asked) <= set(numbers)
+    # One that is windowed leads back, and a move leaves the window behind.
+    page = full.get(link)
+    assert f'href="{LONG}/@1400?tab=conversation">back to 1,400' in page
+    assert f'href="{LONG}/@1401?tab=conversation" aria-label="Next boundary"' in page
+
+
+def test_hostile_words_stand_inert_in_a_conversation(full: World) -> None:
+    for seq in (1, 5, 12, 19):
+        assert_inert(full.get(f"/t/hostile/@{seq}?tab=conversation"))
+
+
+def test_a_note_stands_where_it_was_made_but_not_in_a_page_that_leaves(full: World) -> None:
+    full.client.post(
+        "/t/mend/notes",
+        data={"what": "note", "text": "looked at by hand", "boundary": "5", "last": "0"},
+        headers={"Sec-Fetch-Site": "same-origin"},
+    )
+    told = said_in(talk(full, "/t/mend/@6?tab=conversation"))
+    at = [seq for seq, who, _ in told if who.startswith("note by")]
+    assert at == [5] and "looked at by hand" in talk(full, "/t/mend/@5?tab=conversation")
+    assert "looked at by hand" not in talk(full, "/t/mend/@4?tab=conversation")
+    assert "looked at by hand" not in full.client.get("/t/mend/@6/page.html").text

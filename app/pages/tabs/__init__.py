@@ -11,9 +11,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from app.pages.place import Tab
-from app.pages.tabs import budget, context, event, evidence, operations, state
+from app.pages.tabs import budget, context, conversation, event, evidence, operations, state
 from app.pages.tabs.budget import BudgetPanel
 from app.pages.tabs.context import ContextPanel
+from app.pages.tabs.conversation import ConversationPanel
 from app.pages.tabs.event import EventPanel
 from app.pages.tabs.evidence import EvidencePanel
 from app.pages.tabs.operations import OperationsPanel
@@ -21,11 +22,19 @@ from app.pages.tabs.reads import Reads
 from app.pages.tabs.state import StatePanel
 
 Panel = (
-    EventPanel | StatePanel | ContextPanel | OperationsPanel | BudgetPanel | EvidencePanel | None
+    EventPanel
+    | ConversationPanel
+    | StatePanel
+    | ContextPanel
+    | OperationsPanel
+    | BudgetPanel
+    | EvidencePanel
+    | None
 )
 
 TABS: dict[Tab, Callable[[Reads], Panel]] = {
     "event": event.load,
+    "conversation": conversation.load,
     "state": state.load,
     "context": context.load,
     "operations": operations.load,
