@@ -132,6 +132,7 @@ def show_tree(found: Wire) -> None:
 def _branch(node: Wire, here: str) -> Sequence[str]:
     rolled = node["rolled"]
     tokens = [value for value in rolled["tokens"].values() if value is not None]
+    least = ">= " if rolled["without_tokens"] or rolled["unreported"] else ""
     costs = [rolled["cost_nano_usd"], rolled["derived_nano_usd"]]
     stated = [value for value in costs if value is not None]
     mark = "* " if node["trajectory_id"] == here else ""
@@ -143,7 +144,7 @@ def _branch(node: Wire, here: str) -> Sequence[str]:
         word + console.safe(node["summary"]["title"] or "-", 60),
         fmt.count(rolled["events"]),
         fmt.count(rolled["unsettled"]),
-        fmt.count(sum(tokens)) if tokens else "-",
+        f"{least}{fmt.count(sum(tokens))}" if tokens else "-",
         f"{fmt.money(sum(stated))}{derived}" if stated else "-",
     )
 

@@ -30,7 +30,7 @@ ROLES: frozenset[Role] = frozenset({"read", "write", "import", "operate"})
 #: Addresses that answer to anybody: whether the server lives, the meaning of an error code, and
 #: the style sheet of the page that asks for a password.
 PUBLIC_PATHS = frozenset({"/livez", "/readyz"})
-PUBLIC_PREFIXES = ("/static/", "/docs/errors")
+PUBLIC_PREFIXES = ("/static/", "/docs/errors", "/docs/glossary")
 #: Mounts, which carry no dependencies; each must be public.
 PUBLIC_MOUNTS = frozenset({"/static"})
 

@@ -221,21 +221,21 @@ def list_(
     data: Data = None,
     server: Server = None,
     json: Json = False,
-    sort: Annotated[str, typer.Option(help="updated, started, title, events, cost, ...")] = (
-        "updated"
-    ),
+    sort: Annotated[str, typer.Option(help="active, updated, started, title, ...")] = ("active"),
     ascending: Annotated[bool, typer.Option("--ascending", help="Smallest first.")] = False,
     limit: Annotated[int, typer.Option(min=1, help="At most so many.")] = 50,
     query: Annotated[
-        str, typer.Option("--query", "-q", help="As on the page: status:failed updated:<24h.")
+        str, typer.Option("--query", "-q", help="As on the page: status:failed active:<24h.")
     ] = "",
     text: Annotated[str | None, typer.Option(help="In title or id.")] = None,
-    status: Annotated[str | None, typer.Option(help="Control state, e.g. COMPLETED.")] = None,
+    status: Annotated[
+        str | None, typer.Option(help="COMPLETED, FAILED, RUNNING, OPEN, ...")
+    ] = None,
     standing: Annotated[str | None, typer.Option(help="gated, reported, imported, replica.")] = (
         None
     ),
 ) -> None:
-    """List trajectories, newest first."""
+    """List trajectories, the last active first."""
     from app import listing
 
     filters = listing.filters(text=text, status=status, standing=standing)

@@ -173,15 +173,18 @@ class Column:
 
 
 WIDE = 130
+#: A column that stretches is cut to no less.
+_CUT_TO = 8
 
 
-def table(columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> None:
-    """Rows as a table on a terminal, else as tab-separated lines; texts are safe already."""
+def table(columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> tuple[str, ...]:
+    """Rows as a table on a terminal, else as tab-separated lines; texts are safe already. Which
+    columns are shown."""
     if not sys.stdout.isatty():
         print("\t".join(column.name for column in columns))
         for row in rows:
             print("\t".join(cell.replace("\t", " ") for cell in row))
-        return
+        return tuple(column.name for column in columns)
     from rich import box  # noqa: PLC0415  # 0.1 s, for terminals only
     from rich.console import Console  # noqa: PLC0415
     from rich.table import Table  # noqa: PLC0415
@@ -190,6 +193,11 @@ def table(columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> None:
     screen = Console(no_color="NO_COLOR" in os.environ, highlight=False)
     shown = [at for at, column in enumerate(columns) if not column.wide or screen.width >= WIDE]
     drawn = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    widest = {at: max(len(columns[at].name), *(len(row[at]) for row in rows)) for at in shown}
+    stretching = [at for at in shown if columns[at].stretches]
+    fixed = sum(width for at, width in widest.items() if at not in stretching)
+    # Each column takes two blanks and a rule; what is left is for those that may be cut.
+    left = (screen.width - fixed - 3 * len(shown)) // max(1, len(stretching))
     for at in shown:
         column = columns[at]
         drawn.add_column(
@@ -197,11 +205,12 @@ def table(columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> None:
             justify="right" if column.right else "left",
             no_wrap=True,
             overflow="ellipsis",
-            min_width=None if column.stretches else max(len(row[at]) for row in rows),
+            width=min(widest[at], max(_CUT_TO, left)) if column.stretches else widest[at],
         )
     for row in rows:
         drawn.add_row(*(Text(row[at]) for at in shown))
     screen.print(drawn)
+    return tuple(columns[at].name for at in shown)
 
 
 class Meter(Protocol):

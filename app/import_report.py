@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from app import console
@@ -59,9 +60,11 @@ class Printer:
     def __init__(self, *, json: bool, verbose: bool) -> None:
         self._json = json
         self._verbose = verbose
-        self._gaps: dict[str, dict[tuple[str, str], None]] = {}
-        """Format -> what it does not record and why, in the order met."""
+        self._gaps: dict[str, dict[tuple[str, str], int]] = {}
+        """Format -> (what its files do not record, why) -> in how many, in the order met."""
         self._refused = self._missing = self._said = False
+        self._counted: dict[str, int] = {}
+        """Outcome -> files."""
 
     @property
     def exit_code(self) -> int:
@@ -82,6 +85,7 @@ class Printer:
         else:
             return False
         self._missing = True
+        self._counted["not there"] = self._counted.get("not there", 0) + 1
         why = "there is no such file or folder"
         if self._json:
             empty = dict.fromkeys(_BUCKETS)
@@ -98,13 +102,17 @@ class Printer:
         """What became of one file."""
         self._refused = self._refused or not document["ok"]
         self._said = True
+        outcome = str(document["outcome"])
+        self._counted[outcome] = self._counted.get(outcome, 0) + 1
         if self._json:
             console.out_json(line(document))
             return
         _show(document, verbose=self._verbose)
         if not self._verbose and document["outcome"] != "unchanged":
             known = self._gaps.setdefault(str(document["format"]), {})
-            known.update({(gap["what"], gap["why"]): None for gap in document["gaps"]})
+            for gap in document["gaps"]:
+                key = (str(gap["what"]), str(gap["why"]))
+                known[key] = known.get(key, 0) + 1
 
     def followed(self, document: Wire) -> None:
         """What became of a file that is followed, at once also for a program that reads it."""
@@ -120,13 +128,71 @@ class Printer:
             console.say("Nothing is outdated: every source was read by the importers of now.")
 
     def end(self) -> None:
-        """Once per format, what its files do not record."""
+        """Once per format, what its files do not record; then what became of all files."""
         for name, gaps in self._gaps.items():
             if not gaps:
                 continue
             console.say(f"{console.safe(name)} does not record")
-            for what, why in gaps:
+            for what, why in merged(gaps):
                 console.say(f"  {console.safe(what)}: {console.safe(why, 300)}")
+        if self._counted and not self._json:
+            console.say(summary(self._counted))
+
+
+#: Outcomes in the order they are summed up, with what they mean where the word does not say it.
+_SUMMED = {
+    "imported": "imported",
+    "appended": "appended",
+    "unchanged": "unchanged",
+    "conflict": "in conflict with what is kept",
+    "refused": "refused",
+    "skipped": "skipped: not a trajectory",
+    "not there": "not there",
+}
+
+
+def summary(counted: Mapping[str, int]) -> str:
+    """`48 imported, 1 refused, 4 skipped: not a trajectory`."""
+    order = (*_SUMMED, *(name for name in counted if name not in _SUMMED))
+    return ", ".join(
+        f"{fmt.count(counted[name])} {_SUMMED.get(name, name)}" for name in order if name in counted
+    )
+
+
+_NUMBERED = re.compile(r"\b(\d[\d,]*) ([a-z]+)")
+
+
+def merged(gaps: Mapping[tuple[str, str], int]) -> list[tuple[str, str]]:
+    """Gaps (what, why) of several files, each with how many have it, those of one kind once: their
+    numbers are added up."""
+    totals: dict[tuple[str, str], int | None] = {}
+    for (what, why), files in gaps.items():
+        found = _NUMBERED.findall(what)
+        if len(found) != 1:
+            totals.setdefault((what, why), None)
+            continue
+        number, noun = found[0]
+        key = (_NUMBERED.sub(f"{{}} {_one(noun)}", what, count=1), why)
+        totals[key] = (totals.get(key) or 0) + files * int(number.replace(",", ""))
+    return [
+        (what if total is None else _counted(what, total), why)
+        for (what, why), total in totals.items()
+    ]
+
+
+def _one(noun: str) -> str:
+    """A noun of our gaps, of one thing: `replies` is of one `reply`."""
+    if noun.endswith("ies"):
+        return noun[:-3] + "y"
+    return noun[:-1] if noun.endswith("s") and not noun.endswith("ss") else noun
+
+
+def _counted(what: str, total: int) -> str:
+    """`{} reply` with its number."""
+    before, _, rest = what.partition("{} ")
+    noun, blank, after = rest.partition(" ")
+    many = noun[:-1] + "ies" if noun.endswith("y") else noun + "s"
+    return f"{before}{fmt.plural(total, noun, many)}{blank}{after}"
 
 
 def _show(document: Wire, *, verbose: bool) -> None:
@@ -184,4 +250,4 @@ def _tokens(document: Wire) -> str:
         for name, value in figures.items()
         if value is not None
     )
-    return f"{text}; {without}" if without else text
+    return f"at least {text}; {without}" if without else text

@@ -163,13 +163,13 @@ class ImportJobs:
             raise NotFound("there is no such import, or its report is no longer kept", job=job_id)
         return job
 
-    def newest(self, who: Principal, limit: int = 50) -> list[Job]:
-        """This tenant's jobs, newest first, without what followers send all the time."""
+    def newest(self, who: Principal, limit: int = 50, *, followed: bool = False) -> list[Job]:
+        """This tenant's jobs, newest first; what followers send all the time only where asked."""
         with self._lock:
             mine = [
                 job
                 for job in reversed(self._jobs.values())
-                if job.tenant == who.tenant and not job.following
+                if job.tenant == who.tenant and (followed or not job.following)
             ]
         return mine[:limit]
 

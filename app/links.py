@@ -96,6 +96,11 @@ def notes(trajectory_id: str, **query: object) -> str:
     return _query(f"/t/{quote(trajectory_id)}/notes", query)
 
 
+def withdraw(trajectory_id: str) -> str:
+    """Withdraw a trajectory, or bring it back; a form posts here."""
+    return f"/t/{quote(trajectory_id)}/withdraw"
+
+
 def verify(trajectory_id: str, sequence_number: int, **query: object) -> str:
     """The page of a boundary after its digests and chain were derived again."""
     return _query(f"/t/{quote(trajectory_id)}/@{sequence_number}/verify", query)
@@ -298,6 +303,11 @@ def api_audit() -> str:
 def api_facts() -> str:
     """What the store declared and what was verified."""
     return "/v1/facts"
+
+
+def glossary(word: str = "") -> str:
+    """What the words mean, or one of them."""
+    return "/docs/glossary" + (f"#{quote(word.lower().replace(' ', '-'))}" if word else "")
 
 
 def openapi() -> str:

@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING, Any, get_args
 from app import console
 from app.console import Column
 from app.presenters import format as fmt
-from app.presenters.standing import control_word
+from app.presenters.standing import list_word
+from app.presenters.summaries import partial
 from core.errors import InvalidInput
 from core.events.control import ControlState
 from core.events.envelope import Standing
 from core.limits import PAGE_ROWS_MAX
+from core.query import OPEN
 from runtime.service import SORTS
 
 if TYPE_CHECKING:
@@ -28,7 +30,8 @@ COLUMNS = (
     Column("STEP", right=True, wide=True),
     Column("EVENTS", right=True),
     Column("UNSETTLED", right=True, wide=True),
-    Column("UPDATED", wide=True),
+    Column("TOKENS", right=True, wide=True),
+    Column("ACTIVE", wide=True),
 )
 
 
@@ -110,7 +113,7 @@ def filters(*, text: str | None, status: str | None, standing: str | None) -> di
     """The filters that were given; InvalidInput for a state or standing that there is none of."""
     found = {}
     for name, value, known in (
-        ("status", status, get_args(ControlState)),
+        ("status", status, (*get_args(ControlState), OPEN)),
         ("standing", standing, get_args(Standing)),
     ):
         if value is None:
@@ -136,25 +139,36 @@ def show(rows: list[Wire], total: int, filters: Mapping[str, str], *, exact: boo
     if not rows:
         console.note(console.as_run("no trajectories; import some with `strandline import PATH`"))
         return
-    console.table(COLUMNS, [_row(row) for row in rows])
+    shown = console.table(COLUMNS, [_row(row) for row in rows])
+    if "TOKENS" in shown and any(partial(row["unreported"] or 0, None) for row in rows):
+        console.note(">=: some replies state no tokens, so there are at least so many")
     if total > len(rows) or not exact:
         more = "" if exact else "more than "
         console.note(f"{len(rows)} of {more}{total}; more with --limit")
 
 
 def _row(row: Wire) -> tuple[str, ...]:
-    updated = row["updated_at"]
+    active = row["active_at"]
     return (
         row["trajectory_id"],
         _text(row["title"], 60),
         _text(row["source"]),
         _text(row["standing"]),
-        _text(control_word(row["status"] or "-", row["standing"] or "", at_end=True)),
+        _text(list_word(row["status"] or "-", row["standing"] or "")[0]),
         _text(row["step"]),
         _text(row["events"]),
         _text(row["unsettled"]),
-        fmt.iso(updated) if isinstance(updated, int) else "-",
+        _tokens(row),
+        fmt.iso(active) if isinstance(active, int) else "-",
     )
+
+
+def _tokens(row: Wire) -> str:
+    """All kinds that replies state; `>=` where some replies state none."""
+    total = row["tokens"]
+    if not isinstance(total, int):
+        return "-"
+    return f">= {fmt.count(total)}" if partial(row["unreported"] or 0, None) else fmt.count(total)
 
 
 def _text(value: object, limit: int = 40) -> str:

@@ -13,6 +13,7 @@ ROOT = Path(__file__).resolve().parent.parent
 TEMPLATES = ROOT / "templates"
 STATIC = ROOT / "static"
 ERROR_DOCS = ROOT / "docs" / "errors"
+GLOSSARY = ROOT / "docs" / "glossary.md"
 _NAME = "strandline"
 
 

@@ -30,9 +30,10 @@ from core.events.prepare import Prepared, prepare
 from core.events.task import TaskStarted
 from core.ids import check_id
 from core.ids import trajectory_id as parse_trajectory_id
-from core.instants import Instant, from_datetime, to_datetime
+from core.instants import Instant, format_utc, from_datetime, to_datetime
 from core.limits import (
     ACK_SECONDS_MAX,
+    ACTS_PER_TRAJECTORY_MAX,
     EVENTS_PER_APPEND_MAX,
     LIST_COUNT_MAX,
     PAGE_ROWS,
@@ -311,6 +312,8 @@ class Runtime:
             expected_last=expected_last,
         )
         self._check_act(who, typed, trajectory_id)
+        if kind in ("withdraw", "reinstate") and trajectory_id is not None:
+            self._check_withdrawal(who, kind, trajectory_id, request_id)
         return wait(self.store.act(command))
 
     def _check_act(self, who: Principal, body: Body, trajectory_id: str | None) -> None:
@@ -335,6 +338,27 @@ class Runtime:
                     "newer one only",
                     field="by",
                 )
+
+    def _check_withdrawal(
+        self, who: Principal, kind: ActKind, trajectory_id: str, request_id: str
+    ) -> None:
+        """InvalidInput for a second withdrawal, and for bringing back what was not withdrawn; an
+        act that was asked for before is answered again."""
+        now = self.standing_of(who, trajectory_id)
+        if (now.withdrawn is not None) != (kind == "withdraw"):
+            return
+        earlier = self.store.acts(
+            who.tenant, kinds=(kind,), trajectory_id=trajectory_id, limit=ACTS_PER_TRAJECTORY_MAX
+        )
+        if any(act.request_id == request_id for act in earlier):
+            return
+        if now.withdrawn is None:
+            raise InvalidInput(f"{trajectory_id} is not withdrawn", field="kind")
+        raise InvalidInput(
+            f"{trajectory_id} was withdrawn already, by {now.withdrawn.actor} at "
+            f"{format_utc(now.withdrawn.recorded_at)}",
+            field="kind",
+        )
 
     def newest_revision(self, who: Principal, trajectory_id: str) -> str:
         """The trajectory that stands for this one now: itself, unless it was superseded."""

@@ -40,6 +40,8 @@ class Figures:
     """By kind: input, output, cache_read, cache_write."""
     without_tokens: int
     """Trajectories that record no tokens."""
+    unreported: int
+    """Replies of the others that state none."""
     cost_nano_usd: int | None
     """Stated by sources."""
     derived_nano_usd: int | None
@@ -240,7 +242,7 @@ def _when(growing: _Growing, name: str) -> tuple[int, str]:
     return (started if isinstance(started, int) else 2**63, name)
 
 
-_NONE = Figures(0, 0, 0, 0, dict.fromkeys(KINDS), 0, None, None, 0, 1)
+_NONE = Figures(0, 0, 0, 0, dict.fromkeys(KINDS), 0, 0, None, None, 0, 1)
 
 
 def _own(summary: Summary) -> Figures:
@@ -256,6 +258,9 @@ def _own(summary: Summary) -> Figures:
         unsettled=_whole(summary, "unsettled") or 0,
         tokens=tokens,
         without_tokens=int(all(value is None for value in tokens.values())),
+        unreported=0
+        if all(value is None for value in tokens.values())
+        else _whole(summary, "unreported") or 0,
         cost_nano_usd=stated,
         derived_nano_usd=derived,
         without_cost=int(stated is None and derived is None),
@@ -276,6 +281,7 @@ def _sum(parts: list[Figures]) -> Figures:
         unsettled=sum(one.unsettled for one in parts),
         tokens={kind: _stated(one.tokens[kind] for one in parts) for kind in KINDS},
         without_tokens=sum(one.without_tokens for one in parts),
+        unreported=sum(one.unreported for one in parts),
         cost_nano_usd=_stated(one.cost_nano_usd for one in parts),
         derived_nano_usd=_stated(one.derived_nano_usd for one in parts),
         without_cost=sum(one.without_cost for one in parts),

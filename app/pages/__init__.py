@@ -18,6 +18,7 @@ from app.pages.still import router as still
 from app.pages.system import router as system
 from app.pages.trajectories import router as trajectories
 from app.pages.trajectory import router as trajectory
+from app.pages.withdraw import router as withdraw
 
 ROUTERS: tuple[APIRouter, ...] = (
     home,
@@ -28,6 +29,7 @@ ROUTERS: tuple[APIRouter, ...] = (
     trajectory,
     still,
     desk,
+    withdraw,
     live,
     sources,
     imports,

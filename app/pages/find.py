@@ -9,7 +9,7 @@ from fastapi import APIRouter, Query, Request
 from fastapi.responses import HTMLResponse, RedirectResponse, Response
 
 from app import links, render
-from app.deps import ReaderDep, RuntimeDep
+from app.deps import ReaderDep, RuntimeDep, SequencePath, TrajectoryPath
 from app.presenters import table
 from app.presenters.found import Found, excerpt
 from app.presenters.summaries import TrajectoryRow, row
@@ -103,6 +103,15 @@ def find(
             behind=page.behind,
         ),
     )
+
+
+@router.get("/t/{trajectory_id}@{seq:int}")
+def typed_place(
+    request: Request, who: ReaderDep, trajectory_id: TrajectoryPath, seq: SequencePath
+) -> Response:
+    """`ID@300`, as the command line writes a boundary, leads to its address."""
+    query = f"?{request.url.query}" if request.url.query else ""
+    return RedirectResponse(links.boundary(trajectory_id, seq) + query, 302)
 
 
 def _place(runtime: Runtime, who: Principal, text: str) -> str | None:

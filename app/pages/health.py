@@ -10,7 +10,8 @@ from fastapi import APIRouter, Path, Request
 from fastapi.responses import HTMLResponse, Response
 
 from app import links, metrics, render, wiring
-from app.deps import PartsDep, ReaderDep, RuntimeDep, WatchDep
+from app.deps import JobsDep, PartsDep, ReaderDep, RuntimeDep, WatchDep
+from app.pages.imports import refused_since
 from app.presenters import charts, watching
 from app.presenters.format import count, size
 from app.presenters.watching import WatchBlock
@@ -52,6 +53,8 @@ class HealthPage(Page):
     histograms: tuple[Histogram, ...]
     rows: tuple[tuple[str, str], ...]
     refused: tuple[tuple[str, int], ...]
+    refused_files: int
+    """Files of imports that were refused, whole or in part, since the start."""
     incidents: tuple[LedgerRow, ...]
     lag: int
     trajectories: int
@@ -100,7 +103,13 @@ def _bound(bound: float | None, unit: str) -> str:
 
 @router.get("/health", response_class=HTMLResponse)
 def health(
-    request: Request, who: ReaderDep, runtime: RuntimeDep, parts: PartsDep, watch: WatchDep
+    request: Request,
+    who: ReaderDep,
+    runtime: RuntimeDep,
+    parts: PartsDep,
+    *,
+    watch: WatchDep,
+    jobs: JobsDep,
 ) -> Response:
     """The page."""
     facts, stats = runtime.facts(), runtime.stats()
@@ -131,6 +140,7 @@ def health(
             ("Data folder", str(parts.folder)),
         ),
         refused=tuple(metrics.refused_writes(request.app.state.refused, stats).items()),
+        refused_files=len(refused_since(jobs, who)),
         incidents=tuple(row for row in ledger if row.kind == "incident")[-INCIDENTS:],
         lag=behind,
         trajectories=len(heads),

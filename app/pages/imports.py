@@ -16,11 +16,11 @@ from starlette.datastructures import UploadFile
 
 from app import links, render, sources
 from app.deps import ImporterDep, JobsDep, PartsDep, RuntimeDep, WatchDep
-from app.jobs import ImportFile, ImportJobs, Job
+from app.jobs import JOBS_KEPT_MAX, ImportFile, ImportJobs, Job
 from app.presenters import reports, watching
 from app.presenters import sources as shown
 from app.presenters.formats import FORMATS, Format
-from app.presenters.reports import FileReport
+from app.presenters.reports import FileReport, RefusedLine
 from app.presenters.sources import SourceLine
 from app.presenters.watching import WatchBlock
 from app.render import Page
@@ -38,6 +38,7 @@ BATCHES_LISTED = 20
 #: Reports shown in full on one page; the rest is in the table, each a link away.
 REPORTS_SHOWN = 6
 SOURCES_SHOWN = 20
+REFUSED_SHOWN = 20
 SOURCE_CHARS_MAX = 4300
 
 
@@ -63,6 +64,9 @@ class ImportPage(Page):
     bytes_max: int
     files_max: int
     batches: tuple[BatchLine, ...]
+    refused: tuple[RefusedLine, ...]
+    """Files refused since this server started, newest first."""
+    refused_more: int
     watch: WatchBlock | None
     sources: tuple[SourceLine, ...]
     sources_next: str
@@ -76,6 +80,12 @@ class ImportPage(Page):
     running: bool = False
     here: str = ""
     shown: tuple[FileReport, ...] = ()
+
+
+def refused_since(jobs: ImportJobs, who: Principal) -> tuple[RefusedLine, ...]:
+    """Files refused, whole or in part, in the imports whose reports are kept, newest first."""
+    kept = jobs.newest(who, JOBS_KEPT_MAX, followed=True)
+    return tuple(line for job in kept for line in reports.refused(job))
 
 
 def _files(job: Job) -> tuple[FileReport, ...]:
@@ -121,6 +131,7 @@ def _page(around: _Around, job: Job | None, *, after: str = "", rederived: str =
     listed = sources.page(around.runtime, who, after=after, limit=SOURCES_SHOWN)
     earlier = [other for other in jobs.newest(who, BATCHES_LISTED) if other is not job]
     files = _files(job) if job is not None else ()
+    refused = refused_since(jobs, who)
     # What was refused comes first, then what was imported, in the order it was sent.
     ranked = sorted(
         (file for file in files if file.state == "done" and file.word != "skipped"),
@@ -140,6 +151,8 @@ def _page(around: _Around, job: Job | None, *, after: str = "", rederived: str =
             )
             for other in earlier
         ),
+        refused=refused[:REFUSED_SHOWN],
+        refused_more=max(0, len(refused) - REFUSED_SHOWN),
         watch=watching.block(around.watch.status()),
         sources=tuple(shown.line(row) for row in listed.rows),
         sources_next=links.imports_after(listed.after) if listed.after is not None else "",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Annotated, ClassVar
 
 from fastapi import APIRouter, Query, Request
@@ -16,8 +16,8 @@ from app.deps import ReaderDep, RuntimeDep, WriterDep
 from app.presenters import prices as rows
 from app.presenters.prices import Done, Row
 from app.render import Page
-from core.acts import Price, Retract
-from core.errors import InvalidInput
+from core.acts import Price, Retract, decode
+from core.errors import HeadMoved, InvalidInput
 from core.limits import INTEGER_MAX, PAGE_ROWS_MAX
 from core.principal import Principal
 from core.rules import price_list
@@ -60,11 +60,16 @@ class PricesPage(Page):
     history: tuple[Done, ...]
     more: int
     """Acts before those shown."""
-    unpriced: tuple[tuple[str, int, str], ...]
-    """(model, trajectories, the form for it)."""
+    unpriced: tuple[tuple[str, int, str, str], ...]
+    """(model, trajectories, the form for it, the first day that a price of it holds; empty: there
+    is none)."""
     looked_at: int
     last: int
     request_id: str
+    wrong: str = ""
+    """Field of the form that was refused; empty: none, or all of it."""
+    error: str = ""
+    """Why the form was refused; empty: it was not."""
 
 
 @router.get("/settings/prices", response_class=HTMLResponse)
@@ -76,26 +81,33 @@ def prices(
     since: Annotated[str, Query(max_length=10)] = "",
 ) -> Response:
     """The table; `model` and `since` fill the form in."""
+    typed = _typed(runtime.price_table(who).rows, model, since)
+    return render.respond(request, _page(runtime, who, typed))
+
+
+def _page(
+    runtime: Runtime, who: Principal, typed: Typed, wrong: str = "", error: str = ""
+) -> PricesPage:
     table = runtime.price_table(who)
-    stated = runtime.prices(who)
     acts = runtime.price_acts(who)
-    shown = rows.rows(table, stated)
+    shown = rows.rows(table, runtime.prices(who))
     unpriced, looked_at = _unpriced(runtime, who)
-    page = PricesPage(
+    return PricesPage(
         title="Prices",
         now=runtime.clock(),
         rows=shown,
         shipped=sum(row.act == 0 for row in shown),
         checked=price_list.CHECKED,
-        typed=_typed(table.rows, model, since),
+        typed=typed,
         history=rows.history(acts),
         more=max(0, len(acts) - rows.HISTORY_SHOWN),
         unpriced=unpriced,
         looked_at=looked_at,
         last=acts[-1].number if acts else 0,
         request_id=_request_id(),
+        wrong=wrong,
+        error=error,
     )
-    return render.respond(request, page)
 
 
 def _typed(table: tuple[PriceRow, ...], model: str, since: str) -> Typed:
@@ -106,7 +118,9 @@ def _typed(table: tuple[PriceRow, ...], model: str, since: str) -> Typed:
     return Typed(model, since, fresh, output, read, write, found.source)
 
 
-def _unpriced(runtime: Runtime, who: Principal) -> tuple[tuple[tuple[str, int, str], ...], int]:
+def _unpriced(
+    runtime: Runtime, who: Principal
+) -> tuple[tuple[tuple[str, int, str, str], ...], int]:
     """Models without a price in the newest trajectories that have tokens and no cost, most used
     first; and how many trajectories were looked at."""
     found = runtime.list(
@@ -120,13 +134,17 @@ def _unpriced(runtime: Runtime, who: Principal) -> tuple[tuple[tuple[str, int, s
     ).rows
     table = runtime.price_table(who)
     counted: dict[str, int] = {}
+    begins: dict[str, str] = {}
     for summary in found:
-        for name in derived(summary, table).unpriced:
-            if name is not None:
-                counted[name] = counted.get(name, 0) + 1
+        for one in derived(summary, table).models:
+            if one.model is not None and one.price is None:
+                counted[one.model] = counted.get(one.model, 0) + 1
+                begins[one.model] = one.begins or ""
     most = sorted(counted.items(), key=lambda one: (-one[1], one[0]))[:UNPRICED_SHOWN]
     return (
-        tuple((name, count, links.prices(model=name) + "#state") for name, count in most),
+        tuple(
+            (name, count, links.prices(model=name) + "#state", begins[name]) for name, count in most
+        ),
         len(found),
     )
 
@@ -137,26 +155,46 @@ def _request_id() -> str:
 
 @router.post("/settings/prices")
 async def state(request: Request, who: WriterDep, runtime: RuntimeDep) -> Response:
-    """State a price; it replaces one for the same model and day."""
+    """State a price; it replaces one for the same model and day. What cannot be taken is shown in
+    the form again, with why."""
     sent = await _form(request)
-    body = Price(
-        model=sent["model"],
-        since=check_day(sent["since"]),
-        input=nano_usd(sent["input"]),
-        output=nano_usd(sent["output"]),
-        cache_read=nano_usd(sent["cache_read"] or sent["input"]),
-        cache_write=nano_usd(sent["cache_write"] or sent["input"]),
-        source=sent["source"],
-    )
-    made = await run_in_threadpool(
-        runtime.act,
-        who,
-        "price",
-        body,
-        request_id=sent["request_id"],
-        expected_last=_number(sent, "last"),
-    )
+    last = _number(sent, "last")
+    try:
+        body = _price(sent)
+        made = await run_in_threadpool(
+            runtime.act, who, "price", body, request_id=sent["request_id"], expected_last=last
+        )
+    except (InvalidInput, HeadMoved) as error:
+        field = str(error.data.get("field") or "") if isinstance(error, InvalidInput) else ""
+        typed = Typed(*(sent[name] for name in _FIELDS))
+        wrong = field if field in _FIELDS else ""
+        page = await run_in_threadpool(_page, runtime, who, typed, wrong, render.reason(error))
+        return render.respond(request, page, status=409 if isinstance(error, HeadMoved) else 422)
     return RedirectResponse(f"{links.prices()}#act-{made.number}", 303)
+
+
+_FIELDS = tuple(field.name for field in fields(Typed))
+
+
+def _price(sent: _Sent) -> Price:
+    """The price that was typed; InvalidInput names the field."""
+    amounts = {}
+    for kind in KINDS:
+        typed = sent[kind] or (sent["input"] if kind.startswith("cache") else "")
+        try:
+            amounts[kind] = nano_usd(typed)
+        except InvalidInput as error:
+            field = kind if sent[kind] or not kind.startswith("cache") else "input"
+            raise InvalidInput(str(error), field=field) from error
+    stated = {"model": sent["model"], "since": check_day(sent["since"]), "source": sent["source"]}
+    try:
+        body = decode("price", {**stated, **amounts})
+    except InvalidInput as error:
+        # It names the part of the act first.
+        first = str(error).partition(" ")[0]
+        raise InvalidInput(str(error), field=first if first in _FIELDS else "form") from error
+    assert isinstance(body, Price)
+    return body
 
 
 @router.post("/settings/prices/retract")

@@ -30,6 +30,8 @@ def banners(now: Standing) -> tuple[Banner, ...]:
                 "withdrawn",
                 f"{_by(now.withdrawn)}{why}. It is in no list and no search unless asked for; what "
                 "was recorded is unchanged.",
+                links.withdraw(now.withdrawn.trajectory_id or ""),
+                "Bring it back",
             )
         )
     if now.superseded is not None and isinstance(now.superseded.body, Supersede):

@@ -182,7 +182,7 @@ class TokenRow:
     price: str
     """What its tokens cost by the price table; empty: no price."""
     basis: str
-    """Which price that is."""
+    """Which price that is, or why there is none although the table has one."""
 
 
 KINDS = ("input", "cache_read", "cache_write", "output")
@@ -197,6 +197,8 @@ def token_rows(derived: Derived) -> tuple[TokenRow, ...]:
         if one.price is not None:
             by = "stated here" if one.price.act is not None else one_line(one.price.source, 80)
             basis = f"{one.price.model} since {one.price.since}, {by or 'no source stated'}"
+        elif one.begins is not None:
+            basis = f"its price begins on {one.begins}, after this session"
         rows.append(
             TokenRow(
                 one_line(one.model, 60) if one.model is not None else "replies that name no model",

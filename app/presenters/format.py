@@ -45,6 +45,22 @@ def plural(value: int, one: str, many: str | None = None) -> str:
     return f"{value:,} {one if value == 1 else many or one + 's'}"
 
 
+_ONE_OF = re.compile(
+    r"(?<![\w,.])1 ([a-z]+?)(ies|s)(?= (?:of|are|were|by)\b|$|[:;,.])( are\b| were\b)?"
+)
+
+
+def singular(text: str) -> str:
+    """A sentence in which `1 replies` stands, with `1 reply`; our own texts are made with the
+    plural."""
+
+    def one(found: re.Match[str]) -> str:
+        verb = {" are": " is", " were": " was"}.get(found[3] or "", "")
+        return f"1 {found[1]}{'y' if found[2] == 'ies' else ''}{verb}"
+
+    return _ONE_OF.sub(one, text)
+
+
 def size(length: int) -> str:
     """Bytes to three significant figures, in powers of ten, as file managers show them."""
     if length < 1000:

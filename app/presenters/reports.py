@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from app import links
+from app.jobs import Job
 from app.presenters.format import count, duration, plural, size
 from app.presenters.terminal import one_line, visible
 
@@ -264,6 +265,39 @@ def _refusal(item: dict[str, Any]) -> Refusal:
         visible(str(item.get("around", "")))[:600],
         advice,
     )
+
+
+@dataclass(frozen=True, slots=True)
+class RefusedLine:
+    """One file that was refused, whole or in part, since the server started."""
+
+    name: str
+    why: str
+    more: int
+    """Further reasons."""
+    href: str
+    """Its batch; empty: it was followed."""
+    at: int | None
+
+
+def refused(job: Job) -> tuple[RefusedLine, ...]:
+    """The files of an ended or running job that were refused."""
+    found = []
+    for file in job.files:
+        whys = [str(file.error)] if file.error is not None else []
+        if file.report is not None and file.report.outcome != "skipped":
+            whys = [str(item["why"]) for item in file.report.document()["refused"]]
+        if whys:
+            found.append(
+                RefusedLine(
+                    one_line(file.name, 120),
+                    one_line(whys[0], 200),
+                    len(whys) - 1,
+                    "" if job.following else links.import_job_page(job.job_id),
+                    job.ended_at or job.submitted_at,
+                )
+            )
+    return tuple(found)
 
 
 def headline(files: Sequence[FileReport]) -> str:

@@ -23,6 +23,19 @@ class Column:
     numeric: bool = False
     default: bool = False
 
+    @property
+    def means(self) -> str:
+        """What it is counted from; empty where its heading says all."""
+        known = KEYS.get(self.name)
+        return known.means if known is not None else _MEANS.get(self.name, "")
+
+
+_MEANS = {
+    "high_water": "the furthest step reached; the step may stand below it after it was set back",
+    "generation": "which grant of ownership writes; a source that records none has none",
+    "tags": "words that people gave it",
+}
+
 
 #: In the order shown; each can be sorted by its name, but `tags`.
 COLUMNS: tuple[Column, ...] = (

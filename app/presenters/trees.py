@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from app import links
-from app.presenters.format import count, money
+from app.presenters.format import count, money, plural
 from app.presenters.summaries import TrajectoryRow, row
 from core.limits import TREE_DEPTH_MAX, TREE_NODES_MAX
 from runtime.tree import Figures, Node, Tree
@@ -112,14 +112,31 @@ def total(figures: Figures) -> Total:
         count(figures.events),
         count(figures.operations),
         figures.unsettled,
-        count(sum(stated)) if stated else None,
-        _without(figures.without_tokens, "report none") if stated else "",
+        _tokens(figures, stated),
+        _tokens_doubt(figures) if stated else "",
         _kinds(figures.tokens),
         cost,
         _without(figures.without_cost, "record none") if cost is not None else "",
         _parts(figures),
         _said(figures),
     )
+
+
+def _tokens(figures: Figures, stated: list[int]) -> str | None:
+    if not stated:
+        return None
+    least = "≥ " if figures.without_tokens or figures.unreported else ""
+    return f"{least}{count(sum(stated))}"
+
+
+def _tokens_doubt(figures: Figures) -> str:
+    """Why there may be more: trajectories that report none, and single replies of the others."""
+    parts = []
+    if figures.without_tokens:
+        parts.append(f"{figures.without_tokens:,} of them report none")
+    if figures.unreported:
+        parts.append(f"{plural(figures.unreported, 'reply states', 'replies state')} none")
+    return f"at least; {', '.join(parts)}" if parts else ""
 
 
 def _without(number: int, what: str) -> str:

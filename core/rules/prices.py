@@ -62,6 +62,8 @@ class ModelCost(msgspec.Struct, frozen=True):
     tokens: ModelTokens
     price: PriceRow | None
     nano_usd: int | None
+    begins: str | None = None
+    """Without a price on the day asked for: the first day that one of them holds; None: never."""
 
 
 class Derived(msgspec.Struct, frozen=True):
@@ -94,6 +96,12 @@ class Table:
         plain = [msgspec.to_builtins(row) for row in self.rows]
         self.digest = sha256(b"strandline/prices/1\n", canonical(plain)).hex()[:16]
         """Names this content; another table, another digest."""
+
+    def begins(self, model: str) -> str | None:
+        """The first day that a price of a model holds; None: there is none of it."""
+        names = {model, model.rpartition("/")[2]}
+        days = [row.since for row in self.rows if any(row.matches(name) for name in names)]
+        return min(days, default=None)
 
     def find(self, model: str, day: str | None) -> PriceRow | None:
         """The price of a model on a day (None: the newest); None where there is none.
@@ -166,7 +174,9 @@ def derive(
         price = table.find(model, day) if model is not None else None
         cost = price.cost(tokens) if price is not None else None
         priced += cost or 0
-        models.append(ModelCost(model, tokens, price, _rounded(cost) if cost is not None else None))
+        begins = table.begins(model) if model is not None and price is None else None
+        nano = _rounded(cost) if cost is not None else None
+        models.append(ModelCost(model, tokens, price, nano, begins))
     return Derived(tuple(models), _rounded(priced), day is None)
 
 

@@ -196,7 +196,7 @@ def test_demonstrations_are_context_and_no_steps(shared: Opened) -> None:
     report = take(shared, samples() / "swe_agent/swe-agent__test-repo-i1.traj")
     identity = report.trajectories[0].id
     assert [one.count for one in of_type(shared, identity, "ContextBuilt")] == [3, 5, 7, 9, 11]
-    assert any("1 messages are demonstrations" in note for note in report.findings.notes)
+    assert any("demonstrations: 1 of the messages" in note for note in report.findings.notes)
     (started,) = of_type(shared, identity, "TaskStarted")
     assert "demonstration" not in started.task
     assert started.title == "SyntaxError: invalid syntax"

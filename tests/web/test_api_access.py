@@ -339,4 +339,4 @@ def test_every_refused_write_is_counted_once(tmp_path: Path) -> None:
         text = client.get("/metrics").text
         assert 'strandline_http_refused_writes_total{code="invalid"}' in text
         page = client.get("/health", headers={"accept": "text/html"}).text
-        assert "Every write was taken" not in page
+        assert "No write" not in page

@@ -150,12 +150,7 @@ def test_logs_are_exported_whole_and_what_is_not_there_is_named(full: World) -> 
 def test_two_rows_are_compared_and_another_number_leads_back(full: World) -> None:
     page = full.get("/trajectories/compare?id=hostile&id=demo-nightly-build")
     assert "Already their first events differ" in page and "B at 1" in page
-    other = next(
-        one
-        for one in listed(full.get("/trajectories"))
-        if one not in ("hostile", "demo-nightly-build")
-    )
-    same = full.get(f"/trajectories/compare?id=demo-nightly-build&id=hostile")
+    same = full.get("/trajectories/compare?id=demo-nightly-build&id=hostile")
     assert "A at 1" in same
     for ids, number, what in (
         ("id=hostile", 1, "tick one row more"),
@@ -233,7 +228,12 @@ def test_a_comparison_says_what_each_came_to_and_marks_what_differs(full: World)
     for name in ("status", "outcome", "step", "tools used", "tokens", "cost", "duration", "models"):
         assert name in said
     assert said["events"] and ", differs</span>" in page
-    same = full.get("/trajectories/compare?id=demo-nightly-build&id={other}")
+    other = next(
+        one
+        for one in listed(full.get("/trajectories"))
+        if one not in ("hostile", "demo-nightly-build")
+    )
+    same = full.get(f"/trajectories/compare?id=demo-nightly-build&id={other}")
     assert "No event of one family" in same or re.search(r"something else: [\d,]+</h2>", same)
     assert "does not say that they went apart" in same
 

@@ -9,7 +9,9 @@ from pathlib import Path
 import pytest
 from starlette.testclient import TestClient
 
-from core.rules.prices import PriceRow
+from app.presenters.budget import token_rows
+from core.record.record import ModelTokens, TokenTotals
+from core.rules.prices import PriceRow, Table, derive
 from tests.web.api_world import BASE, append, owned, parts, serving
 from tests.web.pages_world import HOSTILE, WHO
 
@@ -154,3 +156,40 @@ def test_a_page_derives_the_cost_of_its_own_boundary_and_says_so(client: TestCli
     assert "cost <b>$3.00</b> derived" in client.get("/t/t1/@3").text
     assert "cost <b>$6.00</b> derived" in client.get("/t/t1/@4").text
     assert "derived" not in client.get("/t/t1/@2").text
+
+
+def test_what_cannot_be_taken_keeps_the_form_and_names_the_field(client: TestClient) -> None:
+    for field, value, why in (
+        ("output", "1,50", "decimal number"),
+        ("since", "soon", "YYYY-MM-DD"),
+        ("model", "x" * 101, "model"),
+        ("cache_read", "free", "decimal number"),
+    ):
+        sent = {
+            "model": "mine", "since": "2026-02-03", "input": "3", "output": "4",
+            "cache_read": "", "cache_write": "", "source": "our \"own\"",
+            "last": hidden(client, "last"), "request_id": hidden(client, "request_id"),
+        }  # fmt: skip
+        answer = client.post(PAGE, data={**sent, field: value}, follow_redirects=False)
+        assert answer.status_code == 422 and 'role="alert"' in answer.text
+        assert why in answer.text and "Not stated" in answer.text
+        wrong = re.search(rf'name="{field}"[^>]*value="([^"]*)" aria-invalid="true"', answer.text)
+        assert wrong is not None and wrong[1] == value
+        assert answer.text.count("aria-invalid") == 1
+        assert field == "source" or 'value="our &#34;own&#34;"' in answer.text
+    assert not stated(client)
+
+
+def test_a_price_that_begins_later_is_not_called_missing() -> None:
+    table = Table(
+        [PriceRow("m*", "2026-03-01", 1, 1, 1, 1), PriceRow("m*", "2026-05-01", 2, 2, 2, 2)]
+    )
+    used = {"m-1": ModelTokens(5), "other": ModelTokens(5)}
+    found = derive(used, TokenTotals(10), "2026-02-01", table)
+    assert [(one.model, one.begins) for one in found.models] == [
+        ("m-1", "2026-03-01"),
+        ("other", None),
+    ]
+    first, second = token_rows(found)
+    assert first.basis == "its price begins on 2026-03-01, after this session"
+    assert (second.basis, second.price) == ("", "")
