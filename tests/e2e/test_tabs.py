@@ -63,7 +63,7 @@ def test_a_brush_draws_what_was_dragged_over(full: str, tab: Callable[..., Page]
 
 def test_tabs_follow_the_keys_and_a_message_opens(full: str, tab: Callable[..., Page]) -> None:
     page = tab(full + LONG)
-    for name in ("State", "Context", "Operations", "Budget", "Evidence"):
+    for name in ("Conversation", "State", "Context", "Operations", "Budget", "Evidence"):
         page.keyboard.press("]")
         expect(page.locator(".tabs [aria-current]")).to_have_text(name)
     page.goto(full + LONG + "?tab=context")
@@ -147,6 +147,8 @@ def test_a_typed_jump_keeps_the_tab_that_is_open(full: str, tab: Callable[..., P
     assert page.url.count("tab=") == 1 and "tab=context" in page.url
     page.locator("body").press("[")
     expect(page.locator("[data-tab=state]")).to_have_attribute("aria-current", "page")
+    page.locator("body").press("[")
+    expect(page.locator("[data-tab=conversation]")).to_have_attribute("aria-current", "page")
     page.locator("body").press("[")
     expect(page.locator("[data-tab=event]")).to_have_attribute("aria-current", "page")
     page.locator("#search").fill("240")
