@@ -53,6 +53,8 @@ def collect(
         after = page["next_after"]
         if after is None or len(rows) >= limit:
             say_behind(page["index_behind"])
+            for one in page.get("did_you_mean", ()):
+                _suggest(one)
             total = max(int(page["total"]), len(rows))
             return rows, total, bool(page["total_exact"]) or after is None
 
@@ -98,6 +100,13 @@ def say_behind(behind: Wire | None) -> None:
             f"the search index lacks {behind['events']:,} events of "
             f"{behind['trajectories']:,} trajectories; what they hold may be missing"
         )
+
+
+def _suggest(one: Wire) -> None:
+    """A note on a value that nothing has."""
+    values = ", ".join(console.safe(value, 60) for value in one["values"])
+    what = f"no {console.safe(one['key'], 20)} is “{console.safe(one['given'], 60)}”"
+    console.note(f"{what}; {'did you mean' if one['alike'] else 'there are'} {values}")
 
 
 def check_sort(sort: str) -> None:

@@ -57,6 +57,10 @@ def list_page(
         "total": page.total,
         "total_exact": page.exact,
         "index_behind": _behind(page.behind),
+        "did_you_mean": [
+            {"key": one.key, "given": one.given, "values": list(one.values), "alike": one.alike}
+            for one in page.nearest
+        ],
         "source": {
             "kind": "projection",
             "complete_to": complete,

@@ -147,6 +147,17 @@ class SearchAnswer(Answer):
     index_behind: IndexBehind
 
 
+class Nearest(Answer):
+    """A value that no trajectory has."""
+
+    key: str
+    given: str
+    values: list[str]
+    """Values that some have."""
+    alike: bool
+    """They are like what was given; else some of those there are."""
+
+
 class ListAnswer(Answer):
     """One page of trajectories."""
 
@@ -157,6 +168,8 @@ class ListAnswer(Answer):
     """False: there are more than `total`; ask with `count=exact`."""
     index_behind: IndexBehind | None
     """Of a query that asks the full-text index."""
+    did_you_mean: list[Nearest]
+    """Where nothing matches."""
     source: Source
 
 

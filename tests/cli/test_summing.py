@@ -11,6 +11,8 @@ from app import console, import_report
 from app.console import Column
 from tests.cli.here import run
 
+DEMO_DATA = Path(__file__).parents[2] / "ingest" / "demo_data"
+
 
 def test_an_import_of_a_folder_ends_with_a_sum(tmp_path: Path) -> None:
     folder = tmp_path / "files"
@@ -57,3 +59,13 @@ def test_a_table_cuts_only_what_stretches_and_marks_it(
     for word in ("Tool", "Project", "Sessions", "Size", "Newest", "Claude Code", "1.16 MB", "now"):
         assert word in shown
     assert "…" in shown and max(map(len, shown.splitlines())) <= width
+
+
+def test_a_list_without_matches_says_what_there_is(tmp_path: Path) -> None:
+    demo = tmp_path / "log.json"
+    demo.write_bytes((DEMO_DATA / "repair-slugify.traj.json").read_bytes())
+    assert run("import", demo, "--data", tmp_path / "data").code == 0
+    found = run("list", "-q", "source:mini_swe_agant", "--data", tmp_path / "data")
+    assert "no source is “mini_swe_agant”; did you mean mini-swe-agent" in found.err
+    other = run("list", "-q", "model:zzz", "--data", tmp_path / "data")
+    assert "no model is “zzz”; there are " in other.err

@@ -83,10 +83,66 @@ def test_a_view_is_kept_with_columns_and_order(full: str, tab: Tab) -> None:
 
 def test_the_list_fits_a_phone_and_its_pickers_open(full: str, tab: Tab) -> None:
     page = tab(full + "/trajectories?q=text%3Aerror", width=390, height=844)
-    for summary in ("+ updated", "+ all keys", "Columns", "Export…", "Save view…"):
+    for summary in ("+ active", "+ all keys", "Columns", "Export…", "Save view…"):
         page.locator("summary", has_text=summary).first.click()
         box = page.locator(".pop[open] .box").bounding_box()
         assert box is not None and box["x"] >= 0 and box["x"] + box["width"] <= 390, summary
         page.keyboard.press("Escape")
         expect(page.locator(".pop[open]")).to_have_count(0)
     assert page.evaluate("document.documentElement.scrollWidth") == 390
+
+
+def test_a_printed_list_has_its_rows(full: str, tab: Tab) -> None:
+    page = tab(full + "/trajectories")
+    page.emulate_media(media="print")
+    expect(page.locator("table.runs tbody tr").first).to_be_visible()
+    expect(page.locator("table.runs tbody tr td.cut a").first).to_be_visible()
+    for gone in (".pick", ".picked", ".pager", ".picks"):
+        expect(page.locator(gone).first).to_be_hidden()
+
+
+def test_nothing_that_opens_leaves_the_screen(full: str, tab: Tab) -> None:
+    page = tab(full + "/trajectories?q=standing%3Aimported")
+    for width in (1440, 1100, 390):
+        page.set_viewport_size({"width": width, "height": 900})
+        for number in range(page.locator(".picks .pop > summary").count()):
+            page.locator(".picks .pop > summary").nth(number).click()
+            box = page.locator(".picks .pop[open] > .box").bounding_box()
+            assert box is not None
+            assert box["x"] >= 0 and box["x"] + box["width"] <= width, (width, number, box)
+            assert page.evaluate("document.documentElement.scrollWidth") <= width
+            page.keyboard.press("Escape")
+    for path in ("/trajectories", "/find?text=error"):
+        page.goto(full + path)
+        page.locator(".menu > summary").click()
+        menu = page.locator(".menu nav").bounding_box()
+        assert menu is not None and menu["x"] >= 0 and menu["x"] + menu["width"] <= 390
+
+
+def test_what_takes_a_selection_says_so_until_there_is_one(full: str, tab: Tab) -> None:
+    page = tab(full + "/trajectories")
+    compare = page.get_by_role("button", name="Compare A with B")
+    export = page.get_by_role("button", name="Export rows")
+    expect(compare).to_be_disabled()
+    expect(export).to_be_disabled()
+    expect(compare).to_have_attribute("title", "a comparison takes two; 0 selected")
+    page.locator(".pick input").nth(0).check()
+    expect(export).to_be_enabled()
+    expect(page.locator("[data-picked]")).to_contain_text("tick one more")
+    page.locator(".pick input").nth(1).check()
+    expect(compare).to_be_enabled()
+    page.locator(".pick input").nth(2).check()
+    expect(compare).to_be_disabled()
+    expect(page.locator("[data-picked]")).to_contain_text("untick 1")
+
+
+def test_a_comparison_shows_both_on_a_phone(full: str, tab: Tab) -> None:
+    page = tab(full + "/trajectories/compare?id=hostile&id=demo-nightly-build")
+    page.set_viewport_size({"width": 390, "height": 900})
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    for column in (1, 2):
+        box = page.locator(".compared tbody tr").nth(6).locator("td").nth(column - 1).bounding_box()
+        assert box is not None and box["width"] > 60 and box["x"] + box["width"] <= 390
+    assert "≠" in page.evaluate(
+        "getComputedStyle(document.querySelector('.compared tr.differs > th'), '::after').content"
+    )
