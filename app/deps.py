@@ -8,6 +8,7 @@ from typing import Annotated
 from fastapi import Depends, Path, Request
 
 from app import auth
+from app.followed import Followed
 from app.jobs import ImportJobs
 from app.settings import Settings
 from app.tails import Tails
@@ -49,11 +50,17 @@ async def _watch(request: Request) -> Watch:
     return watch
 
 
+async def _followed(request: Request) -> Followed:
+    state = request.app.state
+    return Followed(state.watch.following, state.parts.readings)
+
+
 PartsDep = Annotated[Parts, Depends(_parts)]
 RuntimeDep = Annotated[Runtime, Depends(_runtime)]
 JobsDep = Annotated[ImportJobs, Depends(_jobs)]
 TailsDep = Annotated[Tails, Depends(_tails)]
 WatchDep = Annotated[Watch, Depends(_watch)]
+FollowedDep = Annotated[Followed, Depends(_followed)]
 SettingsDep = Annotated[Settings, Depends(_settings)]
 #: The caller, and the role it must hold. Every route has one of these or `auth.public()`.
 ReaderDep = Annotated[Principal, auth.authorized("read")]

@@ -76,6 +76,11 @@ def live(trajectory_id: str, after: int) -> str:
     return _query(f"/t/{quote(trajectory_id)}/live", {"after": after})
 
 
+def ahead(trajectory_id: str, sequence_number: int, **query: object) -> str:
+    """What has come after a boundary since its page was read."""
+    return _query(f"/t/{quote(trajectory_id)}/@{sequence_number}/ahead", query)
+
+
 def live_list(after: int) -> str:
     """The stream that says when some trajectory has changed since `after` (microseconds)."""
     return _query("/trajectories/live", {"after": after})

@@ -16,6 +16,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import BinaryIO, cast
 
+from app.followed import Readings
 from app.jobs import ImportFile, Progress
 from app.settings import Settings
 from core.errors import StrandlineError
@@ -56,6 +57,8 @@ class Parts:
     version: str
     runs: Runs = field(default_factory=Runs)
     """What was derived of growing sources, for their next reading."""
+    readings: Readings = field(default_factory=Readings)
+    """When followers last sent something."""
 
     @property
     def folder(self) -> Path:
@@ -97,6 +100,8 @@ class Parts:
                 spool=self.uploads,
                 runs=self.runs,
             )
+        if file.following:
+            self.readings.saw(who.tenant, (one.id for one in report.trajectories))
         self._project(who, report)
         return report
 

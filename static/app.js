@@ -389,8 +389,9 @@ doc.addEventListener("htmx:after:swap", setUp);
 for (const name of ["htmx:error", "htmx:response:error"]) {
   doc.addEventListener(name, (event) => {
     const source = event.detail && event.detail.ctx && event.detail.ctx.sourceElement;
-    if (!source || !["follow", "newer"].includes(source.id)) return;
-    setTimeout(() => { const told = one(source.id === "follow" ? "#live" : "#list-live"); if (told) told.dispatchEvent(new Event(source.id === "follow" ? "appended" : "moved", { bubbles: true })); }, 2000);
+    const line = source && { follow: "#live", ahead: "#ahead-live", newer: "#list-live" }[source.id];
+    if (!line) return;
+    setTimeout(() => { const told = one(line); if (told) told.dispatchEvent(new Event(source.id === "newer" ? "moved" : "appended", { bubbles: true })); }, 2000);
   });
 }
 // Who cannot be told is told so: the page shows what it has.
@@ -414,6 +415,6 @@ doc.addEventListener("focusout", (event) => {
 doc.addEventListener("htmx:before:request", (event) => {
   const source = event.detail && event.detail.ctx && event.detail.ctx.sourceElement;
   if (source && source.id === "follow" && writing()) { event.preventDefault(); return; }
-  if (!source || source.id !== "at") wanted = null;
+  if (!source || !["at", "ahead"].includes(source.id)) wanted = null;
 });
 setUp();

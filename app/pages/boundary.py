@@ -16,6 +16,7 @@ from typing import ClassVar
 
 import msgspec
 
+from app.followed import Claim, Followed
 from app.pages import reading, rows
 from app.pages.desk import Desk
 from app.pages.desk import load as load_desk
@@ -136,6 +137,14 @@ class BoundaryPage(Page):
     notice: str = ""
     live: bool = False
     """It stands at the end of an open trajectory and follows it."""
+    held: bool = False
+    """It stands before the end of one: it holds still, and is told how much came since."""
+    follows: Claim | None = None
+    """What may be said of more to come, where it stands at the end."""
+    since: int = 0
+    """The head when it was read."""
+    newer: int = 0
+    """How many events came since; a page that was just read has none."""
     sealed: bool = False
     """It is read as if the log ended here."""
     named_later: bool = False
@@ -153,10 +162,11 @@ def load(
     verified: Verified | None = None,
     wait: bool = False,
     sealed: bool = False,
+    followed: Followed | None = None,
 ) -> BoundaryPage:
     """Read everything the page of `place` shows. NotFound beyond the head. `wait`: let the
     full-text index catch up first, where something is looked for. `sealed`: as if the log ended at
-    the boundary, for a page that leaves this place."""
+    the boundary, for a page that leaves this place. `followed`: who is known to read its file."""
     view = reading.records(runtime).keep(
         who, runtime.record_at(who, place.trajectory_id, place.seq)
     )
@@ -211,6 +221,11 @@ def load(
         "banners": banners(runtime.standing_of(who, place.trajectory_id)),
         "notice": notice,
         "live": not sealed and _open(reads),
+        "held": not sealed and _held(reads, end),
+        "follows": (followed or Followed()).claim(
+            str(who.tenant), place.trajectory_id, head.standing
+        ),
+        "since": head.sequence_number,
         "sealed": sealed,
         "named_later": bool(told_later),
         "desk": desk,
@@ -435,6 +450,46 @@ def _open(reads: Reads) -> bool:
     that goes on, or a file or copy that records no end and may be read further."""
     at_end = reads.place.seq == reads.head.sequence_number
     return at_end and reads.view.record.control.state not in TERMINAL
+
+
+def _held(reads: Reads, end: TrajectoryRecord | None) -> bool:
+    """Whether the page stands before the end of a trajectory to which more may be appended."""
+    before = reads.place.seq < reads.head.sequence_number
+    return before and (end is None or end.control.state not in TERMINAL)
+
+
+@dataclass(frozen=True, slots=True)
+class AheadPage(Page):
+    """What has come after a boundary since its page was read."""
+
+    template: ClassVar[str] = "partials/_ahead.html"
+    parts: ClassVar[Mapping[str, str]] = {"ahead": "partials/_ahead.html"}
+
+    place: Place
+    head: Head
+    later: str
+    held: bool
+    since: int
+    newer: int
+
+
+def ahead(runtime: Runtime, who: Principal, place: Place, since: int) -> AheadPage:
+    """That of a page that was read when the head was `since`; NotFound beyond the head."""
+    view = reading.records(runtime).keep(
+        who, runtime.record_at(who, place.trajectory_id, place.seq)
+    )
+    reads = Reads(runtime, who, place, view.head, view)
+    newer = max(0, view.head.sequence_number - since)
+    return AheadPage(
+        title="Ahead",
+        place=place,
+        head=view.head,
+        later=_later(reads, _at_head(reads)),
+        # It goes on listening: what ended may be taken up again, and it was told of the end.
+        held=True,
+        since=since,
+        newer=newer,
+    )
 
 
 def _blocked(record: TrajectoryRecord) -> str:

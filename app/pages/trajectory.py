@@ -9,7 +9,7 @@ from fastapi import APIRouter, Depends, Path, Query, Request
 from fastapi.responses import HTMLResponse, RedirectResponse, Response
 
 from app import links, render
-from app.deps import ReaderDep, RuntimeDep, TrajectoryPath
+from app.deps import FollowedDep, ReaderDep, RuntimeDep, TrajectoryPath
 from app.pages import boundary
 from app.pages.place import ROWS, ROWS_WIDE, Axis, ContextView, Place, Tab, Times
 from app.presenters.format import count, duration
@@ -102,11 +102,26 @@ def at(
     place: PlaceDep,
     seq: BoundaryPath,
     *,
+    followed: FollowedDep,
     wait: FlagQuery = "0",
 ) -> Response:
     """One boundary. `wait=1`: of a search in this log, once the index has caught up."""
-    page = boundary.load(runtime, who, replace(place, seq=seq), wait=wait == "1")
+    page = boundary.load(runtime, who, replace(place, seq=seq), wait=wait == "1", followed=followed)
     return render.respond(request, page)
+
+
+@router.get("/t/{trajectory_id}/@{seq}/ahead", response_class=HTMLResponse)
+def ahead(
+    request: Request,
+    who: ReaderDep,
+    runtime: RuntimeDep,
+    place: PlaceDep,
+    seq: BoundaryPath,
+    *,
+    since: Annotated[int, Query(ge=0, le=INTEGER_MAX)] = 0,
+) -> Response:
+    """What has come after a boundary since its page was read, for that page."""
+    return render.respond(request, boundary.ahead(runtime, who, replace(place, seq=seq), since))
 
 
 @router.get("/t/{trajectory_id}/go", response_class=HTMLResponse)
@@ -116,6 +131,7 @@ def go(
     runtime: RuntimeDep,
     place: PlaceDep,
     *,
+    followed: FollowedDep,
     q: Annotated[str, Query(max_length=200)] = "",
     from_: Annotated[int, Query(alias="from", ge=0, le=INTEGER_MAX)] = 0,
 ) -> Response:
@@ -125,7 +141,7 @@ def go(
         there = replace(place, seq=found)
         if request.headers.get("HX-Request") != "true":
             return RedirectResponse(there.url(), 303)
-        page = boundary.load(runtime, who, there)
+        page = boundary.load(runtime, who, there, followed=followed)
         # A link that was followed is a step back away; a drag and a followed tail are not.
         told = "HX-Push-Url" if request.headers.get("HX-Boosted") == "true" else "HX-Replace-Url"
         return render.respond(request, page, headers={told: there.url()})
@@ -137,7 +153,7 @@ def go(
         "shown), or the id of an event, operation or call."
     )
     here = replace(place, seq=min(from_, newest))
-    page = boundary.load(runtime, who, here, notice=notice)
+    page = boundary.load(runtime, who, here, notice=notice, followed=followed)
     return render.respond(request, page, status=404, headers={"HX-Push-Url": "false"})
 
 
@@ -148,6 +164,8 @@ def verify(
     runtime: RuntimeDep,
     trajectory_id: TrajectoryPath,
     seq: BoundaryPath,
+    *,
+    followed: FollowedDep,
 ) -> Response:
     """Derive every digest and chain value up to the boundary again, and say what was found."""
     place = Place(trajectory_id, seq, "evidence")
@@ -168,5 +186,5 @@ def verify(
             findings.append(f"{count(sequence_number)}: {finding.invariant}: {finding.detail}")
     took = duration(max(0, runtime.clock() - started))
     said = f"{count(reached)} of {count(seq)} events derived again in {took}"
-    page = boundary.load(runtime, who, place, verified=(said, tuple(findings)))
+    page = boundary.load(runtime, who, place, verified=(said, tuple(findings)), followed=followed)
     return render.respond(request, page)

@@ -135,7 +135,8 @@ def test_a_file_that_grows_is_followed_at_its_end_and_held_still_elsewhere(
     name = "b2b2b2b2-2222-4222-8222-222222222222"
     trajectory = _import(full, f"{name}.jsonl", _lines(name, "A run that goes on"))
     page = tab(f"{full}/t/{trajectory}")
-    expect(page.locator("#follow")).to_contain_text("follows the file")
+    # Uploaded, and nobody is known to read the file again: the page claims no more.
+    expect(page.locator("#follow")).to_contain_text("at the end")
     head = int(page.locator("#view").get_attribute("data-seq") or 0)
     _import(full, f"{name}.jsonl", _lines(name, "A run that goes on", last=8))
     expect(page.locator("#view")).not_to_have_attribute("data-seq", str(head))
@@ -144,10 +145,22 @@ def test_a_file_that_grows_is_followed_at_its_end_and_held_still_elsewhere(
     page.keyboard.press("k")
     _seq(page, new - 1)
     _import(full, f"{name}.jsonl", _lines(name, "A run that goes on", last=10))
-    time.sleep(1.0)
+    # It holds still, and says how much has come, also a second time.
+    chip = page.locator("#ahead .newer")
+    expect(chip).to_contain_text("newer event")
+    first = int((chip.text_content() or "0").split()[0])
+    _import(full, f"{name}.jsonl", _lines(name, "A run that goes on", last=12))
+    expect(chip).not_to_contain_text(f"{first} newer")
+    more = int((chip.text_content() or "0").split()[0])
+    assert more > first
+    expect(page.locator("#ahead .later").first).to_contain_text(f"{more + 1} more events")
     _seq(page, new - 1)
+    # Stepping reads the page anew: what had come is no longer newer than it.
+    page.keyboard.press("k")
+    _seq(page, new - 2)
+    expect(chip).to_have_count(0)
     page.keyboard.press("$")
-    expect(page.locator("#view")).to_contain_text("answer 10")
+    expect(page.locator("#view")).to_contain_text("answer 12")
 
 
 def test_a_page_that_lost_its_line_takes_up_where_it_was(full: str, tab: Tab) -> None:

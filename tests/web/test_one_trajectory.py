@@ -4,11 +4,13 @@ that stay, what goes on behind the page, sub-agents at their calls, the log as c
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Iterator
 from html import unescape
 
 import pytest
 
+from app.followed import Followed, Readings
 from core.canonical import digest_text, sha256
 from core.events.context import Compacted, RuntimeInput
 from core.events.control import ControlChanged
@@ -69,18 +71,18 @@ def rows_of(page: str) -> dict[int, str]:
         r'id="e(\d+)"[^\n]*?<time title="[^"]*">(?:<span[^>]*>↶</span>)?([^<]*)<', page
     )
     assert found
-    return {int(number): time for number, time in cells}
+    return {int(number): at for number, at in cells}
 
 
 def test_times_count_from_the_start_on_every_page_of_the_log(full: World) -> None:
     shown: dict[int, str] = {}
     for seq in (0, 1, 30, 55, 60, 700, 1500):
-        for number, time in rows_of(full.get(f"{LONG}/@{seq}")).items():
-            assert shown.setdefault(number, time) == time, (seq, number)
+        for number, at in rows_of(full.get(f"{LONG}/@{seq}")).items():
+            assert shown.setdefault(number, at) == at, (seq, number)
     assert shown[1] == "+0.0 s" and len(shown) > 100
     page = full.get(f"{LONG}/@700?times=clock")
     of_day = rows_of(page)
-    assert all(re.fullmatch(r"(\d\d-\d\d )?\d\d:\d\d:\d\d", time) for time in of_day.values())
+    assert all(re.fullmatch(r"(\d\d-\d\d )?\d\d:\d\d:\d\d", at) for at in of_day.values())
     # It goes along to other boundaries and tabs, and back.
     assert f'href="{LONG}/@701?times=clock"' in page and "occurred, UTC" in page
     assert f'href="{LONG}/@700"' in page
@@ -232,3 +234,70 @@ def test_a_note_stands_where_it_was_made_but_not_in_a_page_that_leaves(full: Wor
     assert at == [5] and "looked at by hand" in talk(full, "/t/mend/@5?tab=conversation")
     assert "looked at by hand" not in talk(full, "/t/mend/@4?tab=conversation")
     assert "looked at by hand" not in full.client.get("/t/mend/@6/page.html").text
+
+
+# ---- what goes on behind a page --------------------------------------------------------------
+
+
+def test_a_page_before_the_end_is_told_how_much_came_since(full: World) -> None:
+    pages_world.write(full, "grows", session()[:6])
+    page = full.get("/t/grows/@4?tab=state")
+    link = re.search(r'id="ahead" hx-get="([^"]*)"', page)
+    assert link and "2 more events" in page and 'hx-sse:connect="/t/grows/live?after=6"' in page
+    assert "newer event" not in page and 'id="live"' not in page
+    pages_world.write(full, "grows", session()[6:9], after=6)
+    told = full.get(unescape(link.group(1)), part="ahead")
+    assert "5 more events" in told and ">3 newer events</a>" in told
+    # The chip leads to the end and keeps the tab; the line stays that of the page.
+    assert 'href="/t/grows/@9?tab=state"' in told and "live?after=6" in told
+    # A trajectory that has ended, and the end itself, listen to nothing of the kind.
+    assert "hx-sse:connect" not in full.get("/t/mend/@5")
+    assert 'id="ahead-live"' not in full.get("/t/grows/@9")
+    full.get("/t/grows/@99/ahead", status=404)
+
+
+def test_a_page_claims_to_follow_a_file_only_where_somebody_does(full: World) -> None:
+    name = "c3c3c3c3-3333-4333-8333-333333333333.jsonl"
+    line = (
+        b'{"type":"user","uuid":"u1","parentUuid":null,"sessionId":"c3c3c3c3-3333-4333-8333-'
+        b'333333333333","timestamp":"2026-01-05T10:00:0%d.000Z","version":"2.0.1","cwd":"/w",'
+        b'"message":{"role":"user","content":"go"}}\n'
+    )
+
+    def sent(data: bytes, query: str) -> str:
+        answer = full.client.post(f"/v1/imports?name={name}{query}", content=data)
+        job = answer.headers["location"]
+        for _ in range(200):
+            told = full.client.get(job).json()
+            if told["ended_at"] is not None:
+                made = told["files"][0]["report"]["trajectories"]
+                return str(made[0]["id"])
+            time.sleep(0.02)
+        raise AssertionError("the import never ended")
+
+    at = sent(line % 1, "")
+    page = full.get(f"/t/{at}/@{full.parts.runtime.head(WHO, at).sequence_number}")
+    assert "data-live-word>at the end<" in page and "follows the file" not in page
+    assert "Nothing that this server knows of reads the file again" in page
+    more = line % 1 + (line % 2).replace(b'"u1","parentUuid":null', b'"u2","parentUuid":"u1"')
+    assert sent(more, "&following=true&at_work=false") == at
+    page = full.get(f"/t/{at}/@{full.parts.runtime.head(WHO, at).sequence_number}")
+    assert "data-live-word>follows the file<" in page and "A follower sent more of it" in page
+
+
+def test_what_is_claimed_of_followers() -> None:
+    now = [100.0]
+    readings = Readings(lambda: now[0])
+    followed = Followed(lambda: frozenset({"seen"}), readings)
+
+    def word(name: str, standing: str = "imported") -> str:
+        return followed.claim("local", name, standing).word
+
+    assert word("x", "reported") == "live" and word("x", "replica") == "at the end"
+    assert word("seen") == "follows the file" and word("x") == "at the end"
+    readings.saw("local", ["x"])
+    assert word("x") == "follows the file"
+    assert followed.claim("other", "x", "imported").word == "at the end"
+    now[0] += 7300
+    assert word("x") == "at the end"
+    assert "2 h ago; whether it still runs" in followed.claim("local", "x", "imported").why
