@@ -118,7 +118,7 @@ def test_list_names_what_was_imported(world: World) -> None:
     assert [row["trajectory_id"] for row in one.lines] == [world.name]
     wrong = world.run("list", "--sort", "nonsense")
     assert wrong.code == console.USAGE
-    assert "“nonsense”; expected: one of updated, started" in wrong.err
+    assert "“nonsense”; expected: one of active, updated, started" in wrong.err
     wrong = world.run("list", "--status", "SUCCEEDED")
     assert wrong.code == console.USAGE and "COMPLETED" in wrong.err
     none = world.run("list", "--text", "no such title", "--status", "failed")
