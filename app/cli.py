@@ -611,6 +611,11 @@ def main() -> None:
 
 
 def _run(arguments: list[str]) -> int:
+    if os.environ.get("STRANDLINE_LOG_LEVEL") != "debug":
+        import logging
+
+        # What a command has to say is in its answer; a server configures its log itself.
+        logging.getLogger("strandline").addHandler(logging.NullHandler())
     try:
         app(arguments, prog_name="strandline")
     except SystemExit as ended:

@@ -25,6 +25,8 @@ from ingest.follow import Follower, How, Status
 from ingest.pipeline import Following
 
 CLOSE_SECONDS = 3.0
+#: After a fault of this program it looks again.
+AGAIN_SECONDS = 30.0
 _LOG = structlog.get_logger("watch")
 
 
@@ -94,12 +96,15 @@ class Watch:
         return not self._thread.is_alive()
 
     def _run(self) -> None:
-        try:
-            self._follower.run(self._stop, self._tell, self._trouble)
-        except Exception as error:
-            # Shown until the server starts again; nothing else is harmed by it.
-            self._fault = f"watching ended by a fault of this program: {type(error).__name__}"
-            _LOG.error("watching ended", exc_info=error)
+        while not self._stop.is_set():
+            try:
+                self._follower.run(self._stop, self._tell, self._trouble)
+            except Exception as error:
+                name = type(error).__name__
+                self._fault = f"a fault of this program ended the last round: {name}"
+                _LOG.error("watching failed", exc_info=error)
+                self._stop.wait(AGAIN_SECONDS)
+                self._fault = None
 
     @staticmethod
     def _tell(document: dict[str, Any]) -> None:

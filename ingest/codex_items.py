@@ -100,15 +100,22 @@ def obj(value: object) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
+def listed(value: object) -> list[Any]:
+    """A list, or an empty one for anything else."""
+    return value if isinstance(value, list) else []
+
+
 def instant(value: object) -> Instant | None:
-    """Microseconds of an ISO time with an offset or Z; None for anything that is none."""
+    """Microseconds of an ISO time with an offset or Z; None for anything that is none, and for one
+    that no event can state (before 1970)."""
     if not isinstance(value, str) or not 16 <= len(value) <= 40:
         return None
     try:
         moment = dt.datetime.fromisoformat(value)
-        return instants.from_datetime(moment) if moment.tzinfo is not None else None
+        found = instants.from_datetime(moment) if moment.tzinfo is not None else None
     except (ValueError, OverflowError):
         return None
+    return found if found is not None and found >= 0 else None
 
 
 def instant_of_id(value: object) -> Instant | None:

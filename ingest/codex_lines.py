@@ -68,7 +68,7 @@ class Entry:
         if kind == "codex/event/raw_item":
             for name in ("payload", "item"):
                 inner = payload.get(name)
-                if isinstance(inner, dict) and inner.get("type") in items.ITEMS:
+                if isinstance(inner, dict) and items.text(inner.get("type")) in items.ITEMS:
                     return cls(line, ITEM, inner)
         return cls(line, EVENT, payload)
 

@@ -280,7 +280,7 @@ class CodexRun:
         self._gap(
             "unknown usage",
             self._unknown_usage,
-            "what {} statements of usage count",
+            "the meaning of {} statements of usage",
             "they do not say whether they are of one turn or of the whole session: kept, not added",
         )
         if self._copied_from is not None:
@@ -491,7 +491,7 @@ class CodexRun:
             )
             if words is not None:
                 part.reasoning.append(words)
-            for one in payload.get("summary") or ():
+            for one in items.listed(payload.get("summary")):
                 said = items.text(items.obj(one).get("text"))
                 if said is not None:
                     self._meet(said)

@@ -27,10 +27,16 @@ from typing import BinaryIO
 import msgspec
 
 from core.canonical import canonical, digest_text, sha256
-from core.errors import HeadMoved, ImportRefused, IntegrityConflict, NotFound
+from core.errors import (
+    HeadMoved,
+    ImportRefused,
+    IntegrityConflict,
+    NotFound,
+    StrandlineError,
+)
 from core.events.prepare import prepare
 from core.limits import IMPORT_VALUE_BYTES_MAX
-from ingest import document, lines, redact
+from ingest import document, faults, lines, redact
 from ingest.base import (
     BuiltEvent,
     Grown,
@@ -56,6 +62,8 @@ _BAD_LINES_NAMED = 50
 _EDGE_SEGMENTS = 2
 #: Runs kept in memory between readings, so that a growing source is not derived again each time.
 _RUNS_KEPT_MAX = 16
+#: A source longer than this is not derived again to find the line that an importer failed on.
+_FAULT_BYTES_MAX = 64 * 1024 * 1024
 
 #: Prefix of a state key: the digest of a companion file, or nothing where there was none.
 _COMPANION = "companion"
@@ -157,9 +165,9 @@ class Reading:
 
     def feed(self, data: bytes, found: tuple[Line, ...], blob: str, mark: str) -> tuple[Grown, ...]:
         """Derive one segment."""
-        self.marks.append(mark)
         segment = LogSegment(len(self.segments), blob, len(data), self.position, found)
         grown = self.run.feed(segment)
+        self.marks.append(mark)
         self.segments += (SourceSegment(blob, len(data), len(found)),)
         self.position += len(data)
         self.newlines += data.count(b"\n")
@@ -629,7 +637,12 @@ class Logs:
             if not data:
                 break
             blob = digest_text(sha256(data))
-            grown = reading.feed(data, found, blob, self.rules.mark)
+            try:
+                grown = reading.feed(data, found, blob, self.rules.mark)
+            except StrandlineError:
+                raise
+            except Exception as error:
+                raise self._fault(error, reading, data) from error
             reading.raw[len(reading.segments) - 1] = sha256(raw)
             self._store(reading, grown, data)
             source.progress(reading.position, size, sum(reading.counts.values()))
@@ -720,6 +733,35 @@ class Logs:
         )
 
     # --- what went wrong, and the report -----------------------------------------------------
+
+    def _fault(self, error: Exception, reading: Reading, data: bytes) -> ImportRefused:
+        """The refusal of a source whose importer failed on this segment, with the line.
+
+        The line is found by deriving the source again, the segment line by line.
+        """
+        first = reading.newlines + 1
+        pieces = list(io.BytesIO(data))
+        last = reading.newlines + len(pieces)
+        if reading.position > _FAULT_BYTES_MAX:
+            return faults.refusal(error, reading.name, line=first, last=last)
+
+        def companion(suffix: str) -> bytes | None:
+            digest = reading.state.get(_COMPANION + suffix, "")
+            return self.blobs.read(self.tenant, digest) if digest else None
+
+        importer = reading.importer
+        run = importer.start(reading.source_id, reading.state[_WHERE], companion)
+        again = Reading(importer, reading.source_id, reading.name, run)
+        for part in reading.segments:
+            known = self.blobs.read(self.tenant, part.blob)
+            again.feed(known, again.lines_of(known), part.blob, "")
+        for line in pieces:
+            try:
+                again.feed(line, again.lines_of(line), digest_text(sha256(line)), "")
+            except Exception:
+                first = last = again.newlines + 1
+                break
+        return faults.refusal(error, reading.name, line=first, last=last)
 
     def _changed(
         self,

@@ -8,7 +8,8 @@ INVARIANTS
 2. Its originals are durable before any event that points at them (APP-3).
 3. The same bytes change nothing, whatever their name; a grown source appends what it grew by; one
    that contradicts what was kept is a conflict, kept as an incident, and appends nothing (WHO-3).
-4. What goes wrong with a source is in its report; what goes wrong with the store is raised.
+4. What goes wrong with a source, be it by a defect of its importer, is in its report; what goes
+   wrong with the store is raised.
 """
 
 from __future__ import annotations
@@ -35,12 +36,13 @@ from core.errors import (
     NotAllowed,
     NotFound,
     StoreFull,
+    StrandlineError,
     TooLarge,
 )
 from core.events.envelope import NewEvent
 from core.events.prepare import Prepared, prepare
 from core.limits import IMPORT_BYTES_MAX, IMPORT_VALUE_BYTES_MAX, MIB
-from ingest import document, files, redact, redact_own, registry
+from ingest import document, faults, files, redact, redact_own, registry
 from ingest.base import (
     Built,
     Findings,
@@ -205,6 +207,11 @@ def rederive(
         except (ImportRefused, IntegrityConflict, NotFound, Corrupt) as error:
             report = Report(path=found.row.name, format=found.importer.title)
             report.refused.append(Refusal("the kept originals", str(error)))
+        except StrandlineError:
+            raise
+        except Exception as error:
+            report = Report(path=found.row.name, format=found.importer.title)
+            report.refused.append(Refusal.of(faults.refusal(error, found.row.name)))
         report.elapsed_us = (time.monotonic_ns() - began) // 1000
         yield found.row.source_id, report
 
@@ -342,6 +349,8 @@ class _Importing:
             report.refused.append(Refusal.of(error))
             if not report.trajectories:
                 report.findings = Findings()
+            if error.data.get("reason") == faults.REASON:
+                report.outcome = "refused"
             if error.data.get("reason") in _NO_TRAJECTORY and opened is not None:
                 base = name.rpartition("/")[2].lower()
                 is_named = any(part in base for part in _TRAJECTORY_NAMES)
@@ -353,6 +362,8 @@ class _Importing:
             report.refused.append(Refusal(where, str(error)))
         except (InvalidInput, NotAllowed, TooLarge) as error:
             report.refused.append(Refusal("the whole file", str(error)))
+        except StrandlineError:
+            raise
         except OSError as error:
             if error.errno in (errno.ENOSPC, errno.EDQUOT):
                 raise StoreFull(
@@ -360,6 +371,9 @@ class _Importing:
                 ) from error
             why = os.strerror(error.errno).lower() if error.errno else str(error)
             report.refused.append(Refusal("the whole file", f"it cannot be read: {why}"))
+        except Exception as error:
+            report.refused.append(Refusal.of(faults.refusal(error, name)))
+            report.outcome = "refused"
         if following is None:
             self._say_withdrawn(report)
         report.elapsed_us = (time.monotonic_ns() - began) // 1000

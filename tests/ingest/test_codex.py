@@ -695,7 +695,7 @@ def test_the_words_of_codex_exec_are_read() -> None:
         assert [one.to_state for one in payloads(events, ControlChanged)] == ["RUNNING", "PAUSED"]
         assert run.findings.tokens.input is None
         assert run.findings.tokens.unreported == 2
-        assert run.findings.gaps["unknown usage"].what == "what 1 statements of usage count"
+        assert run.findings.gaps["unknown usage"].what == "the meaning of 1 statements of usage"
 
 
 def test_an_unknown_line_is_an_input_and_a_bad_one_is_kept(opened: Opened) -> None:
