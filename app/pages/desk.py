@@ -61,6 +61,8 @@ class Relative:
     word: str
     name: str
     href: str
+    note: str = ""
+    """What else is to be said of it, after its name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,13 +97,14 @@ def load(
     if parent_id is not None:
         known = runtime.summary(who, parent_id)
         parent = Relative(
-            "sub-agent of, not stored here"
-            if known is None
-            else "sub-agent of, withdrawn,"
-            if known["withdrawn"]
-            else "sub-agent of",
+            "sub-agent of",
             _title(known, parent_id),
             links.jump(parent_id, q=record.scope.parent_operation_id or "head") if known else "",
+            "which is not stored here"
+            if known is None
+            else "which was withdrawn"
+            if known["withdrawn"]
+            else "",
         )
     children = runtime.children(who, trajectory_id, limit=PAGE_ROWS_MAX)
     return Desk(

@@ -85,7 +85,7 @@ def test_withdrawn_ones_are_marked_and_in_no_total(tmp_path: Path) -> None:
         assert '<a href="#top">2 withdrawn or superseded, in no total</a>' in facts
         assert "2 sub-agents" not in found.get("/t/top/@1")
         assert "1 sub-agent, 1 withdrawn" in found.get("/t/top/@1")
-        assert "sub-agent of, withdrawn," in found.get("/t/child-b/@1")
+        assert ", which was withdrawn" in found.get("/t/child-b/@1")
 
 
 def test_a_boundary_links_to_its_parent_and_to_its_sub_agents(family: World) -> None:
@@ -99,7 +99,7 @@ def test_a_boundary_links_to_its_parent_and_to_its_sub_agents(family: World) -> 
 
 def test_a_parent_that_is_not_stored_is_said_and_not_linked(family: World) -> None:
     page = family.get("/t/orphan/@1")
-    assert "sub-agent of, not stored here" in page and "never-stored" in page
+    assert ", which is not stored here" in page and "never-stored" in page
     assert 'href="/t/never-stored' not in page
     assert "not stored here" in family.get("/t/orphan/tree")
 

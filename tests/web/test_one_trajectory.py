@@ -16,7 +16,7 @@ from core.events.context import Compacted, RuntimeInput
 from core.events.control import ControlChanged
 from core.events.fields import MessageRef, Payload, ToolCall
 from core.events.model_call import ContextBuilt, ModelReplied
-from core.events.task import TaskStarted
+from core.events.task import Parent, TaskStarted
 from core.events.tool import ToolIntent, ToolResult
 from ingest import demo
 from tests.web import pages_world
@@ -301,3 +301,33 @@ def test_what_is_claimed_of_followers() -> None:
     now[0] += 7300
     assert word("x") == "at the end"
     assert "2 h ago; whether it still runs" in followed.claim("local", "x", "imported").why
+
+
+# ---- sub-agents at their calls ---------------------------------------------------------------
+
+
+def test_a_call_leads_to_its_sub_agent_and_back(full: World) -> None:
+    child = [TaskStarted(title="the helper", standing="imported", parent=Parent("mend", "op-1"))]
+    pages_world.write(full, "helper", child)
+    pages_world.write(
+        full,
+        "orphan",
+        [TaskStarted(title="alone", standing="imported", parent=Parent("tr-nowhere", "op-9"))],
+    )
+    link = '<a href="/t/helper" hx-boost="false">the helper</a>'
+    assert link in full.get("/t/mend/@12?tab=operations")
+    assert "by sub-agent the helper" in text_of(full.get("/t/mend/@12?tab=operations"))
+    for at in (4, 5):
+        assert 'href="/t/helper" hx-boost="false">sub-agent: the helper</a>' in full.get(
+            f"/t/mend/@{at}"
+        )
+    assert "sub-agent: the helper" not in full.get("/t/mend/@3")
+    told = {who: text for seq, who, text in said_in(talk(full, "/t/mend/@4?tab=conversation"))}
+    assert "carried out by sub-agent the helper" in told["bash"]
+    # The log of the parent does not name it: a page that leaves this place does not either.
+    assert "the helper" not in full.client.get("/t/mend/@12/page.html").text
+    back = re.search(r'sub-agent of <a href="([^"]*)"', full.get("/t/helper/@1"))
+    assert back
+    answer = full.client.get(unescape(back.group(1)), follow_redirects=False)
+    assert answer.headers["location"] == "/t/mend/@4"
+    assert "sub-agent of tr-nowhere , which is not stored here" in text_of(full.get("/t/orphan/@1"))

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from app.pages import rows
-from app.pages.tabs.reads import Reads
+from app.pages.tabs.reads import Reads, SubAgent
 from app.presenters import conversation
 from app.presenters.conversation import MARKS, Item, Told
 from app.presenters.log_list import shown_time
@@ -38,6 +38,8 @@ class Line:
     time: str
     here: bool
     """It is of the event at the boundary."""
+    sub_agents: tuple[SubAgent, ...] = ()
+    """Trajectories that carry out what it asks for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +79,15 @@ def load(reads: Reads) -> ConversationPanel:
         return shown_time(at, zero, of_day=of_day) if at is not None and zero is not None else ""
 
     return ConversationPanel(
-        tuple(Line(item, when(item.seq), item.seq == place.seq) for item in kept),
+        tuple(
+            Line(
+                item,
+                when(item.seq),
+                item.seq == place.seq,
+                reads.sub_agents(item.operation_id) if item.operation_id else (),
+            )
+            for item in kept
+        ),
         kept[0].seq if kept else 0,
         kept[-1].seq if kept else 0,
         earlier,

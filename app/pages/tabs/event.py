@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from app.pages.tabs.reads import Reads
+from app.pages.tabs.reads import Reads, SubAgent
 from app.presenters import highlight, payloads
 from app.presenters.payloads import Block, Row
 from app.presenters.terminal import Shown
@@ -25,14 +25,23 @@ class EventPanel:
     raw: Shown | None = None
     related: tuple[tuple[str, int, str], ...] = ()
     """Events of the same operation or call: (what, sequence number, known or later)."""
+    sub_agents: tuple[SubAgent, ...] = ()
+    """Trajectories that carry out its operation."""
 
 
 def load(reads: Reads) -> EventPanel:
     """The panel; a payload that cannot be read or does not fit is said, never shown as empty."""
     if reads.place.seq == 0:
         return EventPanel()
+    event = reads.runtime.event(reads.who, reads.place.trajectory_id, reads.place.seq)
+    panel = _panel(reads, event)
+    if event.operation_id is None:
+        return panel
+    return replace(panel, sub_agents=reads.sub_agents(event.operation_id))
+
+
+def _panel(reads: Reads, event: Event) -> EventPanel:
     runtime, who = reads.runtime, reads.who
-    event = runtime.event(who, reads.place.trajectory_id, reads.place.seq)
     envelope, related = payloads.envelope(event), _related(reads, event)
     try:
         data = runtime.payload(who, event)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from app.pages import reading
-from app.pages.tabs.reads import Reads
+from app.pages.tabs.reads import Reads, SubAgent
 from app.presenters.format import duration, exact
 from app.presenters.state import Graded
 from app.presenters.terminal import one_line
@@ -73,6 +73,8 @@ class OperationLine:
     here: bool
     """The event at the boundary is of it."""
     repeated: bool
+    sub_agents: tuple[SubAgent, ...] = ()
+    """Trajectories that carry it out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,6 +230,7 @@ def _line(reads: Reads, events: _Events, operation: Operation) -> OperationLine:
         operation.step,
         here,
         repeated,
+        reads.sub_agents(operation.operation_id),
     )
 
 

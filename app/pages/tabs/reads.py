@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from app import links
 from app.pages import reading
 from app.pages.place import Place
 from app.presenters.payloads import Reader
@@ -14,11 +15,20 @@ from app.presenters.timeline import Item
 from core.errors import StrandlineError
 from core.events.envelope import Event
 from core.events.tool import ToolIntent, ToolResult
+from core.limits import PAGE_ROWS_MAX
 from core.principal import Principal
 from core.record.record import Operation, TrajectoryRecord
 from runtime.service import Runtime
 from runtime.time_travel import RecordView
 from store.ports import Head
+
+
+@dataclass(frozen=True, slots=True)
+class SubAgent:
+    """A trajectory whose first event names an operation of this one as what it carries out."""
+
+    name: str
+    href: str
 
 
 @dataclass(slots=True)
@@ -39,6 +49,7 @@ class Reads:
     read: Reader = field(init=False)
     """Reads delivered messages, within what one page may read."""
     _tools: dict[str, str] = field(default_factory=dict)
+    _sub_agents: dict[str, list[SubAgent]] | None = None
 
     def __post_init__(self) -> None:
         self.read = reading.reader(self.runtime, self.who)
@@ -56,6 +67,26 @@ class Reads:
             return ""
         covers = payload.covers if isinstance(payload, ToolResult) else None
         return one_line(covers, 200) if covers else ""
+
+    def sub_agents(self, operation_id: str) -> tuple[SubAgent, ...]:
+        """The sub-agents that carry out an operation, as of now; none in a sealed page, whose log
+        does not name them."""
+        if self.sealed:
+            return ()
+        if self._sub_agents is None:
+            self._sub_agents = {}
+            children = self.runtime.children(
+                self.who, self.place.trajectory_id, limit=PAGE_ROWS_MAX
+            )
+            for child in children:
+                named = child["parent_operation"]
+                if named is None or child["hidden"]:
+                    continue
+                key = str(child["trajectory_id"])
+                title = str(child["title"] or key).removeprefix("Sub-agent ")
+                one = SubAgent(one_line(title, 80), links.trajectory(key))
+                self._sub_agents.setdefault(str(named), []).append(one)
+        return tuple(self._sub_agents.get(operation_id, ()))
 
     def tool_of(self, call_id: str) -> str:
         """The tool of a call that the log names up to the boundary; empty: it names none."""
