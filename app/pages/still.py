@@ -24,7 +24,7 @@ from app import render, wiring
 from app.deps import ReaderDep, RuntimeDep, TrajectoryPath
 from app.pages import boundary
 from app.pages.boundary import BoundaryPage
-from app.pages.place import TABS, Place
+from app.pages.place import ROWS_WIDE, TABS, Place
 from app.pages.trajectory import BoundaryPath
 from app.paths import STATIC
 from app.render import Page
@@ -59,10 +59,10 @@ def still(
     seq: BoundaryPath,
 ) -> Response:
     """The file, as a download."""
-    place = Place(trajectory_id, seq)
+    # Each tab as whole as it goes: what is left out of the file cannot be asked for.
+    place = Place(trajectory_id, seq, all=True, ctx="all", rows=ROWS_WIDE)
     tabs = tuple(
-        (tab, boundary.load(runtime, who, replace(place, tab=tab, all=tab == "state"), sealed=True))
-        for tab in TABS
+        (tab, boundary.load(runtime, who, replace(place, tab=tab), sealed=True)) for tab in TABS
     )
     event = runtime.event(who, trajectory_id, seq) if seq else None
     page = StillPage(
@@ -126,6 +126,7 @@ _GONE_CLASSES = frozenset(
         "seg",
         "scrub",
         "find",
+        "go",
         "zoomer",
     }
 )

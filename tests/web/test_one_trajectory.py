@@ -11,6 +11,8 @@ from html import unescape
 import pytest
 
 from app.followed import Followed, Readings
+from app.pages.tabs import context, conversation, operations
+from app.paths import STATIC
 from core.canonical import digest_text, sha256
 from core.events.context import Compacted, RuntimeInput
 from core.events.control import ControlChanged
@@ -331,3 +333,40 @@ def test_a_call_leads_to_its_sub_agent_and_back(full: World) -> None:
     answer = full.client.get(unescape(back.group(1)), follow_redirects=False)
     assert answer.headers["location"] == "/t/mend/@4"
     assert "sub-agent of tr-nowhere , which is not stored here" in text_of(full.get("/t/orphan/@1"))
+
+
+# ---- the page as a file ------------------------------------------------------------------------
+
+
+def test_a_saved_page_holds_every_operation_and_message_up_to_a_bound(
+    full: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = f"{LONG}/@1400"
+    saved = full.client.get(f"{path}/page.html").text
+    record = full.parts.runtime.record_at(WHO, "demo-nightly-build", 1400).record
+    table = saved.split('<table class="two ops')[1].split("</table>")[0]
+    assert table.count('<td class="what">') == record.operations.total > 60
+    given = saved.split('aria-label="Delivered input"')[1].split('aria-label="operations"')[0]
+    total = int(re.findall(r"<b>([\d,]+) messages", saved)[-1].replace(",", ""))
+    assert given.count("<details") >= total > 60 and "not in this file" not in given
+    # Nothing stands there that only leads somewhere.
+    words = text_of(saved)
+    for dead in ("· show", "show those", "· the whole", "exact bytes", "whole original"):
+        assert dead not in words, dead
+    # Beyond its bounds it says exactly what is missing.
+    monkeypatch.setattr(operations, "SEALED_PAGE", 10)
+    monkeypatch.setattr(context, "SEALED_WINDOW", 12)
+    monkeypatch.setattr(conversation, "SEALED_FACTOR", 1)
+    words = text_of(full.client.get(f"{path}/page.html").text)
+    left = record.operations.total - 10
+    assert f"The newest 10 of {record.operations.total} are in this file; the other {left}" in words
+    assert f"{total - 12} earlier messages of this call are not in this file" in words
+    assert re.search(r"What was said before event [\d,]+ is not in this file", words)
+    assert re.search(r"showing [\d,]+ to 1,400 of 1,400 up to here; those before are not", words)
+
+
+def test_a_printed_page_has_a_margin_and_whole_rows() -> None:
+    style = (STATIC / "app.css").read_text()
+    assert re.search(r"@page \{ margin: \d+mm \d+mm; \}", style)
+    printed = style.split("@layer print {", 1)[1]
+    assert re.search(r"\.ev > span \{ white-space: normal; overflow: visible", printed)

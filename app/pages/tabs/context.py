@@ -25,6 +25,8 @@ from core.events.tool import ToolIntent
 
 #: Messages listed at once; each is read, cut at MESSAGE_CHARS, and about 12 nodes.
 WINDOW = 60
+#: In a page that leaves this place, which has no second window.
+SEALED_WINDOW = 400
 MESSAGE_CHARS = 3_000
 #: Messages whose texts are searched for words of the reply, the newest first.
 SEARCHED_MAX = 200
@@ -233,9 +235,10 @@ def _lines(
     if place.ctx == "repeated":
         return _repeated(reads, manifest, words), (0, 0)
     if place.ctx == "all" or place.m is not None or not comparable:
-        first = place.m if place.m is not None else max(1, total - WINDOW + 1)
+        window = SEALED_WINDOW if reads.sealed else WINDOW
+        first = place.m if place.m is not None else max(1, total - window + 1)
         first = max(1, min(first, max(1, total)))
-        last = min(total, first + WINDOW - 1)
+        last = min(total, first + window - 1)
         fresh = _changes(compared)
         rows = [
             _message(reads, Step(fresh.get(entry.number, "same"), entry))

@@ -20,6 +20,8 @@ from core.rules.grades import grade
 
 #: Operations on one page; each is read with its events.
 PAGE = 30
+#: In a page that leaves this place, which has no second one.
+SEALED_PAGE = 1_000
 ATTEMPTS_SHOWN = 8
 #: Events that name an operation and change its row; a charge or a grant does not.
 _MOVING = frozenset({"ToolIntent", "ToolResult", "Authorized"})
@@ -136,17 +138,17 @@ def load(reads: Reads) -> OperationsPanel:
         newest = segments.find(record.archive.segments, OPERATION, operation.operation_id)
         return newest is None or newest.last_sequence == operation.last_sequence
 
-    why = ""
+    why, limit = "", SEALED_PAGE if reads.sealed else PAGE
     try:
         page = listing.operations(
-            record, segments, current, wanted=wanted, limit=PAGE, after=_cursor(place.older)
+            record, segments, current, wanted=wanted, limit=limit, after=_cursor(place.older)
         )
         travel.give_back(reads.who.tenant, segments)
     except (NotFound, CorruptAt, StrandlineError) as error:
         why = f"older operations cannot be read: {one_line(str(error), 160)}"
         held = record.archive.recent.operations.values()
         rows = [op for op in (*record.operations.open.values(), *held) if wanted.has(op)]
-        page = listing.Listed(tuple(sorted(rows, key=lambda op: -op.last_sequence)[:PAGE]), None)
+        page = listing.Listed(tuple(sorted(rows, key=lambda op: -op.last_sequence)[:limit]), None)
     return OperationsPanel(
         tuple(_line(reads, events, operation) for operation in page.rows),
         record.operations.total,
