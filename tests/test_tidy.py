@@ -42,7 +42,7 @@ def test_every_package_of_the_top_level_is_in_the_wheel_and_the_sdist() -> None:
     } - NOT_SHIPPED
     wheel = PYPROJECT["tool"]["hatch"]["build"]["targets"]["wheel"]
     mapped = set(wheel["force-include"]) | set(wheel["packages"])
-    assert folders | {"templates", "static", "docs/errors"} == mapped
+    assert folders | {"templates", "static", "docs/errors", "docs/glossary.md"} == mapped
     for source, target in wheel["force-include"].items():
         assert target == f"strandline/_bundle/{source}"
     sdist = {

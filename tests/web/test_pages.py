@@ -176,7 +176,7 @@ def test_nothing_runs_in_a_file_or_copy_that_records_no_end(tmp_path: Path) -> N
         assert "OPEN" in overview and listed.count(">OPEN<") == 2
         assert world.get("/trajectories?q=status:open", part="list").count(">OPEN<") == 2
         running = world.get("/trajectories?q=status:running", part="list")
-        assert running.count(">RUNNING<") == 1 and "OPEN" not in running
+        assert running.count(">RUNNING<") == 1 and ">OPEN<" not in running
 
 
 def rechained(runtime: Runtime, name: str) -> list[Event]:
