@@ -188,7 +188,8 @@ class Walk:
             )
         if self._demonstrations:
             found.notes.append(
-                f"demonstrations: {self._demonstrations} of the messages; context, no steps of this run"
+                f"demonstrations: {self._demonstrations} of the messages; context, no steps of "
+                "this run"
             )
         if self._refused:
             found.notes.append(f"{self._refused} results are `failed` by {swe_refusals.RULE}")
