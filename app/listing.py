@@ -53,6 +53,7 @@ def collect(
         after = page["next_after"]
         if after is None or len(rows) >= limit:
             say_behind(page["index_behind"])
+            _say_lacking(page.get("list_lacks"))
             for one in page.get("did_you_mean", ()):
                 _suggest(one)
             total = max(int(page["total"]), len(rows))
@@ -99,6 +100,15 @@ def say_behind(behind: Wire | None) -> None:
         console.note(
             f"the search index lacks {behind['events']:,} events of "
             f"{behind['trajectories']:,} trajectories; what they hold may be missing"
+        )
+
+
+def _say_lacking(lacks: Wire | None) -> None:
+    """A note where the list itself is being made again."""
+    if lacks is not None:
+        console.note(
+            f"the list is being made again from the log and lacks {lacks['trajectories']:,} "
+            f"trajectories ({lacks['events']:,} events) so far"
         )
 
 

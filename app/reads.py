@@ -57,6 +57,7 @@ def list_page(
         "total": page.total,
         "total_exact": page.exact,
         "index_behind": _behind(page.behind),
+        "list_lacks": _behind(page.missing if any(page.missing) else None),
         "did_you_mean": [
             {"key": one.key, "given": one.given, "values": list(one.values), "alike": one.alike}
             for one in page.nearest
@@ -70,7 +71,8 @@ def list_page(
 
 
 def _behind(behind: tuple[int, int] | None) -> Wire | None:
-    """How far the full-text index is behind; None where it was not asked."""
+    """How far the full-text index, or the list, is behind; None where it was not asked, or lacks
+    nothing."""
     return None if behind is None else {"trajectories": behind[0], "events": behind[1]}
 
 

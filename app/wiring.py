@@ -256,6 +256,7 @@ def open_parts(settings: Settings, *, read_only: bool = False, follow: bool = Tr
             opened.data / "search.db",
             opened.incarnation,
             heads=lambda tenant, after: opened.store.heads(tenant, after=after, limit=500),
+            log=opened.store.totals,
             read_only=read_only,
         )
         runtime = Runtime(

@@ -9,7 +9,8 @@ INVARIANTS
 3. An event that cannot be read (its payload's blob is missing or damaged) is counted as unread and
    passed, so is one of whose messages some cannot be; it never stops the others.
 4. An index that does not agree with the log (another chain value, a watermark beyond the head) is
-   forgotten for that trajectory and made anew.
+   forgotten for that trajectory and made anew; one whose file was damaged or removed is filled
+   again at once, and until then it says what it lacks.
 5. While the store is busy it works in slices of some hundred microseconds and rests for as long as
    makes this SHARE of one core (runtime.pace): appends do not wait for it, and what it has not
    reached yet is said.
@@ -184,6 +185,7 @@ class Indexer:
         """Follow the store in a thread of its own, until `close`."""
         self._notices = self._store.subscribe()
         self._index.lag = self.behind
+        self._index.on_anew = self._notices.wake
         self._thread = threading.Thread(target=self._run, name="indexer", daemon=True)
         self._thread.start()
 
@@ -204,11 +206,17 @@ class Indexer:
                 before = self._index.watermark(tenant, trajectory_id)
                 self._index_heads([self._store.head(tenant, trajectory_id)], gently=False)
                 return self._index.watermark(tenant, trajectory_id) - before
+            generation = self._index.generation
             tenants = self._tenants if tenant is None else (tenant,)
-            return sum(self._pass(one, gently=False) for one in tenants)
+            done = sum(self._pass(one, gently=False) for one in tenants)
+            if set(tenants) >= set(self._tenants):
+                self._index.complete(generation)
+            return done
 
     def behind(self, tenant: str) -> tuple[int, int]:
         """(trajectories, events) of the log that are not indexed yet."""
+        if self._index.incomplete:
+            return self._index.missing(tenant)
         with self._counts:
             trajectories, events = self._backlog.get(tenant, [0, 0])
             for name, head in self._pending.items():
@@ -227,30 +235,32 @@ class Indexer:
         self._pace.begin()
         while not self._stop.is_set():
             try:
-                self._follow_all()
+                self._follow_all(self._index.generation)
             except IndexDamaged:
-                # It is empty now; what was known of it is not true any more.
-                with self._counts:
-                    self._pending.clear()
-                    self._done.clear()
+                continue
             except StoreStopped:
                 return
             except SearchTimeout:
                 self._stop.wait(RETRY_SECONDS)
 
-    def _follow_all(self) -> None:
-        """Everything that is behind, then whatever moves."""
+    def _follow_all(self, generation: int) -> None:
+        """Everything that is behind, then whatever moves, until the index is made anew: then it is
+        empty, and what was known of it is not true any more."""
+        with self._counts:
+            self._pending.clear()
+            self._done.clear()
         for tenant in self._tenants:
             self._count(tenant)
         for tenant in self._tenants:
             with self._work:
                 self._pass(tenant, gently=True)
-        while not self._stop.is_set():
+        self._index.complete(generation)
+        while not self._stop.is_set() and self._index.generation == generation:
             self._take(0.0 if self._pending else 60.0)
             if self._pending and not self._stop.wait(GATHER_SECONDS):
                 self._take(0.0)
             with self._work:
-                self._follow()
+                self._follow(generation)
 
     def _take(self, timeout_seconds: float) -> None:
         """Take what moved into `_pending`."""
@@ -266,9 +276,9 @@ class Indexer:
                 if tenant in self._tenants:
                     self._pending[tenant, name] = head
 
-    def _follow(self) -> None:
+    def _follow(self, generation: int) -> None:
         """Index what is pending, as long as there is some."""
-        while self._pending and not self._stop.is_set():
+        while self._pending and not self._stop.is_set() and self._index.generation == generation:
             heads = []
             for name in list(self._pending)[:_HEADS_PAGE]:
                 try:

@@ -104,6 +104,9 @@ class ListPage:
     left_out: tuple[LeftOut, ...] = ()
     behind: tuple[int, int] | None = None
     """(trajectories, events) that the index, which this list asked, lacks; None: not asked."""
+    missing: tuple[int, int] = (0, 0)
+    """(trajectories, events) that the list itself lacks: its cache was made anew and is being
+    filled again from the log."""
     looked_through: int | None = None
     """Rows looked at where looking ended before the page was full."""
     nearest: tuple[Nearest, ...] = ()
@@ -160,13 +163,29 @@ def find(projections: Projections, index: TextIndex | None, tenant: str, ask: As
         behind = index.behind(tenant)
         many = _narrow(index, tenant, indexed, filters)
     search = _Search(projections, index, tenant, filters, many, column, ask.descending)
-    rows, following, looked = search.page(ask.after, limit)
-    total, exact = search.count(rows, ask)
+    missing = projections.missing(tenant)
+    while True:
+        generation = projections.generation
+        rows, following, looked = search.page(ask.after, limit)
+        total, exact = search.count(rows, ask)
+        missing = max(missing, projections.missing(tenant))
+        if projections.generation == generation:
+            break  # Else it was made anew meanwhile, and these rows may lack any.
     left_out = _left_out(projections, tenant, ask, filters) if ask.explain and not many else ()
     nearest: tuple[Nearest, ...] = ()
     if not rows and ask.after is None and not looked:
         nearest = _nearest(projections, index, tenant, ask.query)
-    return ListPage(tuple(rows), following, total, exact, left_out, behind, looked, nearest)
+    return ListPage(
+        tuple(rows),
+        following,
+        total,
+        exact and not any(missing),
+        left_out,
+        behind,
+        missing,
+        looked,
+        nearest,
+    )
 
 
 def _sought(term: Term) -> tuple[Sought, bool]:

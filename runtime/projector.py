@@ -14,6 +14,7 @@ INVARIANTS
    fold, when the price table is another.
 5. A trajectory it cannot project (a missing payload, damage) is remembered as failed at that head
    and left alone until its log grows, but for what acts say of it; it never stops the others.
+6. A cache that was made anew (its file was damaged or removed) is filled again at once.
 """
 
 from __future__ import annotations
@@ -98,6 +99,7 @@ class Projector:
     def start(self) -> None:
         """Follow the store in a thread of its own, until `close`."""
         self._notices = self._store.subscribe(desk=True)
+        self._projections.on_anew = self._notices.wake
         self._thread = threading.Thread(target=self._run, name="projector", daemon=True)
         self._thread.start()
 
@@ -126,34 +128,45 @@ class Projector:
                 return int(self._project(tenant, trajectory_id, gently=False))
             finally:
                 self._urgent -= 1
+        generation = self._projections.generation
         tenants = self._tenants if tenant is None else (tenant,)
         for one in tenants:
             self._price_again(one)
-        return sum(self._catch_up_all(one, gently=False, progress=progress) for one in tenants)
+        done = sum(self._catch_up_all(one, gently=False, progress=progress) for one in tenants)
+        if set(tenants) >= set(self._tenants) and not self._stop.is_set():
+            self._projections.complete(generation)
+        return done
 
     # --- following -------------------------------------------------------------------------------
 
     def _run(self) -> None:
-        assert self._notices is not None
         self._pace.begin()
         try:
-            for tenant in self._tenants:
-                self._price_again(tenant)
-                self._catch_up_all(tenant, gently=True)
             while not self._stop.is_set():
-                moved = self._notices.wait(60.0)
-                if moved and not self._stop.wait(GATHER_SECONDS):
-                    moved += self._notices.wait(0.0)
-                for tenant, trajectory_id in dict.fromkeys(name[:2] for name in moved):
-                    if self._stop.is_set():
-                        return
-                    if trajectory_id == "":
-                        self._price_again(tenant)
-                    else:
-                        self._attempt(tenant, trajectory_id, gently=True)
-                        self._rest()
+                self._follow_all(self._projections.generation)
         except StoreStopped:
             return
+
+    def _follow_all(self, generation: int) -> None:
+        """Everything that is behind, then whatever moves, until the cache is made anew."""
+        assert self._notices is not None
+        for tenant in self._tenants:
+            self._price_again(tenant)
+            self._catch_up_all(tenant, gently=True)
+        if not self._stop.is_set():
+            self._projections.complete(generation)
+        while not self._stop.is_set() and self._projections.generation == generation:
+            moved = self._notices.wait(60.0)
+            if moved and not self._stop.wait(GATHER_SECONDS):
+                moved += self._notices.wait(0.0)
+            for tenant, trajectory_id in dict.fromkeys(name[:2] for name in moved):
+                if self._stop.is_set():
+                    return
+                if trajectory_id == "":
+                    self._price_again(tenant)
+                else:
+                    self._attempt(tenant, trajectory_id, gently=True)
+                    self._rest()
 
     def _catch_up_all(self, tenant: str, *, gently: bool, progress: Progress | None = None) -> int:
         done, after = 0, ""

@@ -18,9 +18,10 @@ class Subscription:
         """Told of acts about no trajectory too, under an empty id."""
         self.moved_at = float("-inf")
         """Monotonic seconds of the newest notice."""
-        #: Protects the two fields below, and wakes `wait`.
+        #: Protects the three fields below, and wakes `wait`.
         self._changed = threading.Condition()
         self._heads: dict[Name, int] = {}
+        self._woken = False
         self._closed = False
 
     def put(self, heads: Iterable[tuple[Name, int]]) -> None:
@@ -35,12 +36,19 @@ class Subscription:
             self._changed.notify_all()
 
     def wait(self, timeout_seconds: float) -> list[tuple[str, str, int]]:
-        """(tenant, trajectory id, head) of all that moved; empty after the timeout or a close."""
+        """(tenant, trajectory id, head) of all that moved; empty after the timeout, a close or a
+        `wake`."""
         with self._changed:
-            if not self._heads and not self._closed:
+            if not self._heads and not self._closed and not self._woken:
                 self._changed.wait(timeout_seconds)
-            heads, self._heads = self._heads, {}
+            heads, self._heads, self._woken = self._heads, {}, False
         return [(tenant, trajectory_id, head) for (tenant, trajectory_id), head in heads.items()]
+
+    def wake(self) -> None:
+        """Let the thread that waits, or that waits next, look at once."""
+        with self._changed:
+            self._woken = True
+            self._changed.notify_all()
 
     def close(self) -> None:
         """Stop following; a thread in `wait` returns."""

@@ -303,7 +303,9 @@ def _assemble(
         store if held is not None else ReadOnlyReferences(),
         durable=domain != "process",
     )
-    projections = SqliteProjections(data / "projections.db", incarnation, read_only=held is None)
+    projections = SqliteProjections(
+        data / "projections.db", incarnation, log=store.totals, read_only=held is None
+    )
     return Opened(data, store, blobs, projections, held, incarnation, readers)
 
 

@@ -7,7 +7,7 @@ of `core.errors`. Reads are synchronous, safe from any thread, and take the tena
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from typing import BinaryIO, Literal, Protocol
 
@@ -434,6 +434,10 @@ class Notices(Protocol):
         ...
 
     def wait(self, timeout_seconds: float) -> list[tuple[str, str, int]]: ...
+    def wake(self) -> None:
+        """Let whoever waits, now or next, return at once."""
+        ...
+
     def close(self) -> None: ...
 
 
@@ -541,6 +545,20 @@ class TextIndex(Protocol):
 
 class Projections(Protocol):
     """A cache beside the log: snapshots, segments, summaries. Dropping it loses nothing."""
+
+    generation: int
+    """How often it was made anew, empty, since it was opened."""
+    on_anew: Callable[[], None] | None
+    """Called each time it was, from any thread; must not wait."""
+
+    def complete(self, generation: int) -> None:
+        """Summaries of all of the log are there, unless it was made anew since that generation."""
+        ...
+
+    def missing(self, tenant: str) -> tuple[int, int]:
+        """(trajectories, events) that lists lack because it was made anew and is not filled again;
+        (0, 0) otherwise, be it some moments behind the log."""
+        ...
 
     def nearest(
         self, tenant: str, trajectory_id: str, boundary: int, reducer_version: int

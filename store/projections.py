@@ -1,8 +1,8 @@
 """Snapshots, segments and summaries in a SQLite file of their own: a cache beside the log.
 
 INVARIANTS
-1. Nothing here is needed to rebuild the log; a file that is damaged, of another store or of
-   another layout is deleted and made anew, empty.
+1. Nothing here is needed to rebuild the log; a file that is damaged or gone is made anew, empty
+   (store.cache_file), and `missing` says what lists lack until it is filled again.
 2. What is read here is a claim about a prefix (sequence and chain value); the reader compares.
 
 The layout is a constant and not a migration: a cache has no history to keep.
@@ -10,21 +10,21 @@ The layout is a constant and not a migration: a cache has no history to keep.
 
 from __future__ import annotations
 
-import threading
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 import msgspec
 
-from core.errors import InvalidInput, SearchTimeout, StoreStopped
+from core.errors import InvalidInput, SearchTimeout
 from core.limits import LIST_SECONDS_MAX
 from core.query import Term
 from store import listing, sqlite_driver
+from store.cache_file import CacheFile, Totals
 from store.sqlite_driver import Connection
 
+Result = TypeVar("Result")
 LAYOUT = "10"
 
 #: Columns of a summary, with their kind. `NULL` is: never recorded.
@@ -130,7 +130,6 @@ _STEERABLE = frozenset({*_INDEXED, *_INDEXED_BY_TIME, "parent_id", "trajectory_i
 _TOKEN_COLUMNS = ("input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens")
 
 _TABLES = (
-    "CREATE TABLE about (name TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT, WITHOUT ROWID",
     "CREATE TABLE snapshots (tenant TEXT NOT NULL, trajectory_id TEXT NOT NULL, "
     "reducer_version INTEGER NOT NULL, sequence_number INTEGER NOT NULL, chain BLOB NOT NULL, "
     "record BLOB NOT NULL, counts BLOB NOT NULL) STRICT",
@@ -164,28 +163,28 @@ _TABLES = (
     "PRIMARY KEY (tenant, tag, trajectory_id)) STRICT, WITHOUT ROWID",
     "CREATE INDEX tags_by_trajectory ON tags (tenant, trajectory_id)",
 )
-_READERS_KEPT_MAX = 8
 _STEPS_BETWEEN_LOOKS = 20_000
 _COUNTED_AT_ONCE = 256
 
 
-class SqliteProjections:
+class SqliteProjections(CacheFile):
     """Implements `store.ports.Projections`."""
 
-    def __init__(self, path: Path, store_id: str, *, read_only: bool = False) -> None:
-        self._path = path
-        self._store_id = store_id
-        self._read_only = read_only
-        #: One writer at a time, and nobody while the file is made anew.
-        self._write = threading.RLock()
-        #: Protects the idle readers and the generation they belong to.
-        self._lock = threading.Lock()
-        self._idle: list[Connection] = []
-        self._generation = 0
-        self._closed = False
-        self._connection: Connection | None = None
-        if not read_only:
-            self._connection = self._open_or_make()
+    def __init__(
+        self, path: Path, store_id: str, *, log: Totals | None = None, read_only: bool = False
+    ) -> None:
+        """`log` gives the trajectories and events of a tenant's log."""
+        super().__init__(
+            path,
+            store_id=store_id,
+            layout=LAYOUT,
+            tables=_TABLES,
+            read_only=read_only,
+            reader_pragmas=("cache_size=-8000",),
+            held="SELECT count(*), coalesce(sum(as_of_sequence), 0) FROM summaries "
+            "WHERE tenant = ?",
+            log=log,
+        )
 
     # --- snapshots and segments ------------------------------------------------------------------
 
@@ -445,9 +444,10 @@ class SqliteProjections:
     ) -> tuple[int, bool]:
         where, values = self._conditions(tenant, filters or {"hidden": 0}, None)
         query = f"SELECT 1 FROM summaries WHERE {' AND '.join(where)} LIMIT ?"
-        number = 0
         deadline = time.monotonic() + seconds
-        with self._reading() as connection:
+
+        def counted(connection: Connection) -> tuple[int, bool]:
+            number = 0
             rows = connection.execute(query, (*values, most + 1))
             while some := rows.fetchmany(_COUNTED_AT_ONCE):
                 number += len(some)
@@ -455,7 +455,9 @@ class SqliteProjections:
                     return most, False
                 if len(some) == _COUNTED_AT_ONCE and time.monotonic() > deadline:
                     return number, False
-        return number, True
+            return number, True
+
+        return self._reading(counted, (0, False))
 
     def _conditions(
         self, tenant: str, filters: Mapping[str, object], steering: frozenset[Term] | None
@@ -475,42 +477,27 @@ class SqliteProjections:
 
     # --- the file --------------------------------------------------------------------------------
 
-    def drop(self) -> None:
-        """Forget everything; it is rebuilt from the log."""
-        if self._read_only:
-            raise StoreStopped("this store is open for reading only")
-        with self._write:
-            self._make_anew()
-
-    def close(self) -> None:
-        with self._write:
-            with self._lock:
-                self._closed = True
-                idle, self._idle = self._idle, []
-            for connection in idle:
-                connection.close()
-            if self._connection is not None:
-                self._connection.close()
-                self._connection = None
-
     def _read(self, query: str, values: Sequence[object]) -> list[Any]:
         """Rows; none where the cache is not there or was damaged. SearchTimeout."""
-        found: list[Any] = []
-        with self._reading() as connection:
-            found = connection.execute(query, values).fetchall()
-        return found
 
-    @contextmanager
-    def _reading(self) -> Iterator[Connection]:
-        """A reader that gives up after LIST_SECONDS_MAX; what it reads in a cache that is not
-        there or was damaged ends quietly where it is."""
+        def rows(connection: Connection) -> list[Any]:
+            return connection.execute(query, values).fetchall()
+
+        return self._reading(rows, [])
+
+    def _reading(self, work: Callable[[Connection], Result], otherwise: Result) -> Result:
+        """What `work` reads, which is given up after LIST_SECONDS_MAX; `otherwise` where the cache
+        is not there or was damaged: it is being filled again then, and `missing` says so."""
         deadline = time.monotonic() + LIST_SECONDS_MAX
         try:
             with self._reader() as connection:
                 connection.set_progress_handler(
                     lambda: int(time.monotonic() > deadline), _STEPS_BETWEEN_LOOKS
                 )
-                yield connection
+                try:
+                    return work(connection)
+                finally:
+                    connection.set_progress_handler(None, 0)
         except sqlite_driver.DatabaseError as error:
             if sqlite_driver.error_name(error) == "SQLITE_INTERRUPT" or (
                 time.monotonic() > deadline and "interrupted" in str(error)
@@ -520,131 +507,19 @@ class SqliteProjections:
                     "active:<7d or status:failed, or sort by active"
                 ) from error
             self._heal(error)
+        return otherwise
 
     def _change(self, query: str, values: list[Any], *more: tuple[str, list[Any]]) -> None:
         """Write rows, with `more` in the same transaction if the first changed one; lost again
         where the cache is damaged or the disk is full."""
         if self._read_only or not values:
             return
-        with self._write:
-            connection = self._connection
+        with self._writing() as connection:
             if connection is None:
                 return
-            try:
-                connection.execute("BEGIN IMMEDIATE")
-                changed = connection.executemany(query, values).rowcount
-                for query_of, rows in more if changed else ():
-                    connection.executemany(query_of, rows)
-                connection.execute("COMMIT")
-            except sqlite_driver.DatabaseError as error:
-                if connection.in_transaction:
-                    connection.execute("ROLLBACK")
-                self._heal(error)
-            except BaseException:
-                if connection.in_transaction:
-                    connection.execute("ROLLBACK")
-                raise
-
-    def _heal(self, error: sqlite_driver.DatabaseError) -> None:
-        """Make a damaged file anew; anything else that is not just space or time is a defect."""
-        name = sqlite_driver.error_name(error)
-        if name in ("SQLITE_FULL", "SQLITE_BUSY", "SQLITE_CANTOPEN", "SQLITE_READONLY"):
-            return
-        if name not in ("SQLITE_CORRUPT", "SQLITE_NOTADB", "SQLITE_IOERR"):
-            if self._read_only and "no such table" in str(error):
-                return
-            raise error
-        if self._read_only:
-            return
-        with self._write:
-            if self._connection is not None and not self._closed:
-                self._make_anew()
-
-    @contextmanager
-    def _reader(self) -> Iterator[Connection]:
-        with self._lock:
-            if self._closed:
-                raise StoreStopped("the store is closed")
-            generation = self._generation
-            connection = self._idle.pop() if self._idle else None
-        if connection is None:
-            # Not while the file is being made: it has no tables until that is committed.
-            with self._write:
-                generation = self._generation
-                connection = self._connect("ro" if self._read_only else "rw", query_only=True)
-        keep = False
-        try:
-            yield connection
-            keep = True
-        finally:
-            with self._lock:
-                keep = (
-                    keep
-                    and not self._closed
-                    and generation == self._generation
-                    and len(self._idle) < _READERS_KEPT_MAX
-                )
-                if keep:
-                    self._idle.append(connection)
-            if not keep:
-                connection.close()
-
-    def _connect(self, mode: str, *, query_only: bool = False) -> Connection:
-        connection: Connection = sqlite_driver.module.connect(
-            f"file:{_quote(self._path)}?mode={mode}",
-            uri=True,
-            isolation_level=None,
-            check_same_thread=False,
-            cached_statements=128,
-        )
-        connection.execute("PRAGMA busy_timeout=2000")
-        connection.execute("PRAGMA synchronous=OFF" if mode != "ro" else "PRAGMA mmap_size=0")
-        if query_only:
-            connection.execute("PRAGMA cache_size=-8000")
-            connection.execute("PRAGMA query_only=1")
-        return connection
-
-    def _open_or_make(self) -> Connection:
-        if not self._path.exists():
-            return self._make()
-        try:
-            connection = self._connect("rw")
-            try:
-                about = dict(connection.execute("SELECT name, value FROM about").fetchall())
-            except sqlite_driver.DatabaseError:
-                connection.close()
-                raise
-        except sqlite_driver.DatabaseError:
-            return self._make()
-        if about == {"layout": LAYOUT, "store": self._store_id}:
-            return connection
-        connection.close()
-        return self._make()
-
-    def _make(self) -> Connection:
-        for suffix in ("", "-wal", "-shm", "-journal"):
-            self._path.with_name(self._path.name + suffix).unlink(missing_ok=True)
-        connection = self._connect("rwc")
-        connection.execute("PRAGMA journal_mode=WAL")
-        connection.execute("BEGIN IMMEDIATE")
-        for statement in _TABLES:
-            connection.execute(statement)
-        connection.executemany(
-            "INSERT INTO about (name, value) VALUES (?, ?)",
-            [("layout", LAYOUT), ("store", self._store_id)],
-        )
-        connection.execute("COMMIT")
-        return connection
-
-    def _make_anew(self) -> None:
-        with self._lock:
-            self._generation += 1
-            idle, self._idle = self._idle, []
-        for connection in idle:
-            connection.close()
-        if self._connection is not None:
-            self._connection.close()
-        self._connection = self._make()
+            changed = connection.executemany(query, values).rowcount
+            for query_of, rows in more if changed else ():
+                connection.executemany(query_of, rows)
 
 
 def _tagging(
@@ -752,10 +627,3 @@ def _plain(value: object) -> object:
 
 def _escape(text: str) -> str:
     return text.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
-
-
-def _quote(path: Path) -> str:
-    text = str(path.absolute())
-    for sign, code in (("%", "%25"), ("?", "%3f"), ("#", "%23")):
-        text = text.replace(sign, code)
-    return text

@@ -60,6 +60,16 @@ class LogReader:
             ).fetchall()
         return [head_from(row) for row in found]
 
+    def totals(self, tenant: str) -> tuple[int, int]:
+        """(trajectories, events) of a tenant's log; looks at every head."""
+        with self._readers.use() as connection:
+            row = connection.execute(
+                "SELECT count(*), coalesce(sum(sequence_number), 0) FROM trajectories "
+                "WHERE tenant = ?",
+                (tenant,),
+            ).fetchone()
+        return int(row[0]), int(row[1])
+
     def _key(self, connection: Connection, tenant: str, trajectory_id: str) -> int:
         """The internal key; NotFound where this tenant has no such trajectory."""
         name = (tenant, trajectory_id)

@@ -27,7 +27,7 @@ from core.errors import SearchTimeout, StoreStopped
 from core.limits import EVENTS_PER_TRAJECTORY_MAX, SEARCH_SECONDS_MAX
 from core.words import phrases
 from store import sqlite_driver
-from store.cache_file import CacheFile
+from store.cache_file import CacheFile, Totals
 from store.ports import Head, Hit, Sought
 from store.sqlite_driver import Connection
 
@@ -101,9 +101,11 @@ class SqliteTextIndex(CacheFile):
         store_id: str,
         *,
         heads: Callable[[str, str], Sequence[Head]],
+        log: Totals | None = None,
         read_only: bool = False,
     ) -> None:
-        """`heads` gives a page of a tenant's heads beyond a trajectory id."""
+        """`heads` gives a page of a tenant's heads beyond a trajectory id, `log` the trajectories
+        and events of a tenant's log."""
         self._heads = heads
         #: How far a running follower is behind, by tenant; else it is counted from the heads.
         self.lag: Callable[[str], tuple[int, int]] | None = None
@@ -114,6 +116,8 @@ class SqliteTextIndex(CacheFile):
             tables=_TABLES,
             read_only=read_only,
             pragmas=_PRAGMAS,
+            held="SELECT count(*), coalesce(sum(indexed_to), 0) FROM trajectories WHERE tenant = ?",
+            log=log,
         )
 
     # --- writing ---------------------------------------------------------------------------------

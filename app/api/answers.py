@@ -168,6 +168,9 @@ class ListAnswer(Answer):
     """False: there are more than `total`; ask with `count=exact`."""
     index_behind: IndexBehind | None
     """Of a query that asks the full-text index."""
+    list_lacks: IndexBehind | None
+    """What is missing in the list itself while its cache, which was damaged or removed, is filled
+    again from the log."""
     did_you_mean: list[Nearest]
     """Where nothing matches."""
     source: Source

@@ -217,6 +217,8 @@ def _asides(runtime: Runtime, who: Principal, now: int) -> tuple[Aside, ...]:
         found.append(attention.failed(failed, links.trajectories(q="status:failed")))
     if unknown := counted(who.tenant, {"unsettled__ge": 1, "standing": list(FOREIGN)}):
         found.append(attention.unknown(unknown, links.trajectories(q="unknown:>0")))
+    if any(lacking := runtime.projections.missing(who.tenant)):
+        found.append(attention.lag("lists and counts", max(1, lacking[0]), lacking[1]))
     if runtime.text_index is not None:
         trajectories, events = runtime.text_index.behind(who.tenant)
         found.append(attention.lag("text index", trajectories, events))

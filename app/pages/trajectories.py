@@ -104,6 +104,8 @@ class TrajectoriesPage(Page):
     missing: tuple[Missing, ...]
     behind: tuple[int, int]
     """(trajectories, events) that the index lacks, where the list asked it; else zeros."""
+    lacks: tuple[int, int]
+    """(trajectories, events) that the list lacks while its cache is filled again; else zeros."""
     failed: str
     """Why the list could not be made, or empty."""
     looked: int
@@ -260,9 +262,10 @@ def trajectories(
         total=found.total,
         exact=found.exact,
         all=min(all_, PAGE_COUNT_MAX),
-        all_exact=all_ <= PAGE_COUNT_MAX,
+        all_exact=all_ <= PAGE_COUNT_MAX and not any(found.missing),
         missing=table.missing(found.left_out, href),
         behind=found.behind or (0, 0),
+        lacks=found.missing,
         failed=failed,
         looked=found.looked_through or 0,
         next=cursor(found.after) or "",
