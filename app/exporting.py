@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 import sys
 import tempfile
 from pathlib import Path
@@ -15,12 +16,20 @@ if TYPE_CHECKING:
     from app.backend import Backend
 
 
+_KINDS = (
+    (stat.S_ISFIFO, "a named pipe"),
+    (stat.S_ISSOCK, "a socket"),
+    (stat.S_ISBLK, "a block device"),
+    (stat.S_ISCHR, "a character device"),
+)
+
+
 def check(output: Path, *, force: bool) -> None:
-    """InvalidInput where the export would overwrite a file, or has no folder to go to."""
+    """InvalidInput where the export would overwrite a file, or anything that is none, or has no
+    folder to go to."""
     if str(output) == "-":
         return
-    if output.is_dir():
-        raise InvalidInput(f"{output} is a folder; name a file in it", field="output")
+    _check_kind(output)
     if not output.parent.is_dir():
         raise NotFound(
             f"there is no folder {output.parent} to write {output.name} to",
@@ -32,6 +41,34 @@ def check(output: Path, *, force: bool) -> None:
             field="output",
             advice="Name another file, or replace this one with --force.",
         )
+
+
+def _check_kind(output: Path) -> None:
+    """InvalidInput for a name that leads to anything but a regular file, or to nothing.
+
+    An export takes the place of what has the name. It is not written through a symbolic link, nor
+    does it take the link's place, which would leave the file behind it as it was.
+    """
+    try:
+        mode = output.lstat().st_mode
+    except (FileNotFoundError, NotADirectoryError):
+        return
+    if stat.S_ISREG(mode):
+        return
+    if stat.S_ISDIR(mode):
+        raise InvalidInput(f"{output} is a folder; name a file in it", field="output")
+    if stat.S_ISLNK(mode):
+        raise InvalidInput(
+            f"{output} is a symbolic link to {output.readlink()}",
+            field="output",
+            advice="Name the file itself; `-` is standard output.",
+        )
+    what = next((word for is_kind, word in _KINDS if is_kind(mode)), "no regular file")
+    raise InvalidInput(
+        f"{output} is {what}, which an export does not replace",
+        field="output",
+        advice="Name a file; `-` is standard output, for a pipe.",
+    )
 
 
 def export(backend: Backend, trajectory_id: str, output: Path) -> None:
@@ -50,6 +87,7 @@ def export(backend: Backend, trajectory_id: str, output: Path) -> None:
             backend.export(trajectory_id, out)
             out.flush()
             os.fsync(out.fileno())
+        _check_kind(output)
         Path(part).replace(output)
     except BaseException:
         Path(part).unlink(missing_ok=True)

@@ -14,7 +14,7 @@ from pydantic import BaseModel, JsonValue, StringConstraints
 from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import UploadFile
 
-from app import errors, links, sources
+from app import errors, forms, links, sources
 from app.api import answers
 from app.api.blobs import CHUNK_BYTES, receive
 from app.api.events import BINARY
@@ -201,11 +201,10 @@ async def uploaded(request: Request, folder: FilePath, named: ImportName) -> lis
     """The files of an upload, on disk; removed again on any error."""
     kept: list[ImportFile] = []
     try:
-        kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-        if kind != "multipart/form-data":
+        if not forms.is_multipart(request):
             kept.append(await _raw(request, folder, named))
             return kept
-        async with request.form(max_files=IMPORT_FILES_MAX, max_fields=8) as form:
+        async with forms.whole_form(request, max_files=IMPORT_FILES_MAX, max_fields=8) as form:
             for part in form.getlist("files"):
                 if isinstance(part, UploadFile) and (part.filename or part.size):
                     kept.append(await run_in_threadpool(_copy, part, folder))

@@ -14,7 +14,7 @@ from fastapi.responses import HTMLResponse, RedirectResponse, Response
 from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import UploadFile
 
-from app import links, render, sources
+from app import forms, links, render, sources
 from app.deps import ImporterDep, JobsDep, PartsDep, RuntimeDep, WatchDep
 from app.jobs import JOBS_KEPT_MAX, ImportFile, ImportJobs, Job
 from app.presenters import reports, watching
@@ -201,7 +201,7 @@ def batch(
 async def _receive(request: Request, folder: FilePath) -> list[ImportFile]:
     kept: list[ImportFile] = []
     try:
-        async with request.form(max_files=IMPORT_PAGE_FILES_MAX, max_fields=8) as sent:
+        async with forms.whole_form(request, max_files=IMPORT_PAGE_FILES_MAX, max_fields=8) as sent:
             for part in sent.getlist("files"):
                 if isinstance(part, UploadFile) and part.filename:
                     kept.append(await run_in_threadpool(_keep, part, folder))

@@ -7,6 +7,7 @@ import json
 import os
 import pty
 import shutil
+import socket
 import subprocess
 import threading
 from collections.abc import Iterator
@@ -200,6 +201,34 @@ def test_an_export_is_whole_or_not_there_and_imports_to_the_same_chain(
     assert again.code == console.USAGE and "--force" in again.err
     assert world.run("export", world.name, "-o", out, "--force").code == 0
     assert out.read_text() == piped.out
+    assert sorted(path.name for path in tmp_path.glob(".*")) == []
+
+
+@pytest.mark.parametrize("force", [(), ("--force",)])
+def test_an_export_replaces_no_pipe_socket_link_or_folder(
+    world: World, tmp_path: Path, force: tuple[str, ...]
+) -> None:
+    kept = tmp_path / "kept.jsonl"
+    kept.write_text("mine")
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "link").symlink_to(kept)
+    (tmp_path / "dangling").symlink_to(tmp_path / "nowhere")
+    (tmp_path / "folder").mkdir()
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind(str(tmp_path / "socket"))
+        for name, what in (
+            ("pipe", "is a named pipe"),
+            ("link", f"is a symbolic link to {kept}"),
+            ("dangling", "is a symbolic link to"),
+            ("socket", "is a socket"),
+            ("folder", "is a folder"),
+        ):
+            before = (tmp_path / name).lstat()
+            done = world.run("export", world.name, "-o", tmp_path / name, *force)
+            assert (done.code, what in done.err) == (console.USAGE, True), done.err
+            assert os.path.samestat(before, (tmp_path / name).lstat())
+    assert kept.read_text() == "mine"
+    assert not (tmp_path / "nowhere").exists()
     assert sorted(path.name for path in tmp_path.glob(".*")) == []
 
 
