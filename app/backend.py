@@ -4,7 +4,8 @@ INVARIANTS
 1. While a server owns the folder every command goes through its API; with none the command opens
    the store itself. The user chooses neither, except by `--server`.
 2. Both ways answer with the same wire forms (app.reads) and the same errors.
-3. A command that finds the folder owned by another command waits for it, within `WAIT_SECONDS`.
+3. A command that finds the folder owned by another command waits for it, within `WAIT_SECONDS`,
+   and says so once that takes longer than a moment.
 """
 
 from __future__ import annotations
@@ -15,9 +16,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO, Protocol
 
-from app import following, links, lockfile, reads, wire
+from app import console, following, links, lockfile, reads, wire
 from app.following import Memory
-from app.lockfile import Owner
 from app.remote import Progress, Remote
 from app.settings import Settings
 from app.wiring import Parts, open_parts, version
@@ -32,6 +32,8 @@ from ingest.pipeline import Following
 
 Wire = dict[str, Any]
 WAIT_SECONDS = 60.0
+#: A wait longer than this is told.
+TOLD_SECONDS = 1.0
 _POLL_SECONDS = 0.1
 COMMAND_ROLES = frozenset({"read", "write", "import", "operate"})
 
@@ -313,7 +315,7 @@ def connect(
         with _served(server, token) as backend:
             yield backend
         return
-    end = time.monotonic() + WAIT_SECONDS
+    waiting = _Waiting(settings.data_folder)
     while True:
         owner = lockfile.owner(settings.data_folder) if settings.data_folder.exists() else None
         if owner is not None and owner.url is not None:
@@ -321,7 +323,7 @@ def connect(
                 yield backend
             return
         if owner is not None and write:
-            _wait(settings.data_folder, owner, end)
+            waiting.turn(owner.pid, owner.host)
             continue
         break
     if not (write and create) and not any(settings.data_folder.glob("store-*.db")):
@@ -330,32 +332,48 @@ def connect(
             advice="Name the right folder with --data, or import something: "
             "`strandline import PATH`.",
         )
-    parts = _open(settings, end, write=write)
+    parts = _open(settings, waiting, write=write)
     try:
         yield Local(parts)
     finally:
         parts.close()
 
 
-def _open(settings: Settings, end: float, *, write: bool) -> Parts:
+def _open(settings: Settings, waiting: _Waiting, *, write: bool) -> Parts:
     while True:
         try:
             return open_parts(settings, read_only=not write, follow=False)
         except StoreStopped as error:
             # Another command was quicker, or only looked whether anybody owns the folder.
-            if not write or not error.data.get("owned") or time.monotonic() > end:
+            if not write or not error.data.get("owned"):
                 raise
-            time.sleep(_POLL_SECONDS)
+            waiting.turn(error.data.get("pid"), error.data.get("host"))
 
 
-def _wait(folder: Path, owner: Owner, end: float) -> None:
-    if time.monotonic() > end:
-        raise StoreStopped(
-            f"{folder} is in use by another command (process {owner.pid} on {owner.host}) for "
-            f"more than {WAIT_SECONDS:.0f} s; wait for it or stop it",
-            pid=owner.pid,
-        )
-    time.sleep(_POLL_SECONDS)
+class _Waiting:
+    """A wait for the command that owns the folder: bounded, and told once it takes a while."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._began = time.monotonic()
+        self._told = False
+
+    def turn(self, pid: object, host: object) -> None:
+        """Wait a moment; StoreStopped after WAIT_SECONDS."""
+        waited = time.monotonic() - self._began
+        if waited > WAIT_SECONDS:
+            raise StoreStopped(
+                f"{self._folder} is in use by another command (process {pid or '?'} on "
+                f"{host or '?'}) for more than {WAIT_SECONDS:.0f} s; wait for it or stop it",
+                pid=pid,
+            )
+        if waited > TOLD_SECONDS and not self._told:
+            self._told = True
+            console.note(
+                f"waiting for another command (process {pid or '?'}) that holds the data in "
+                f"{console.safe(self._folder)}; at most {WAIT_SECONDS:.0f} s"
+            )
+        time.sleep(_POLL_SECONDS)
 
 
 @contextmanager
