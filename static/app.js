@@ -341,6 +341,18 @@ const seen = "IntersectionObserver" in window
   })
   : null;
 
+// ---- the line that says that the log has grown; it outlives what is swapped
+
+/** The newest head that the line told of. */
+let toldHead = 0;
+doc.addEventListener("appended", (event) => { if (event.detail && event.detail.data) toldHead = Math.max(toldHead, Number(event.detail.data)); });
+
+/** What came while the page was being swapped is told again: nobody listened then. */
+function catchUp() {
+  const [line, now] = [one("#live"), view()];
+  if (line && now && one("#follow") && toldHead > Number(now.dataset.head)) line.dispatchEvent(new Event("appended", { bubbles: true }));
+}
+
 // ---- wiring
 
 function setUp() {
@@ -349,6 +361,7 @@ function setUp() {
   for (const form of doc.querySelectorAll(".picking")) countPicked(form);
   themeLabel();
   settle();
+  catchUp();
   if (focusNext && focusField(focusNext)) focusNext = "";
   if (showPanel) { showPanel = false; const panel = one("#panel"); if (panel) panel.scrollIntoView({ block: "start" }); }
 }
@@ -389,7 +402,7 @@ doc.addEventListener("htmx:after:swap", setUp);
 for (const name of ["htmx:error", "htmx:response:error"]) {
   doc.addEventListener(name, (event) => {
     const source = event.detail && event.detail.ctx && event.detail.ctx.sourceElement;
-    const line = source && { follow: "#live", ahead: "#ahead-live", newer: "#list-live" }[source.id];
+    const line = source && { follow: "#live", ahead: "#live", newer: "#list-live" }[source.id];
     if (!line) return;
     setTimeout(() => { const told = one(line); if (told) told.dispatchEvent(new Event(source.id === "newer" ? "moved" : "appended", { bubbles: true })); }, 2000);
   });
@@ -397,9 +410,9 @@ for (const name of ["htmx:error", "htmx:response:error"]) {
 // Who cannot be told is told so: the page shows what it has.
 for (const [name, word] of [["htmx:response:error", "not following: reload"], ["htmx:sse:error", "reconnecting"], ["htmx:sse:after:connection", ""]]) {
   doc.addEventListener(name, (event) => {
-    const dot = event.target instanceof Element && event.target.closest("#live");
-    const box = dot && one("[data-live-word]", dot.parentNode);
-    if (!box) return;
+    if (!(event.target instanceof Element && event.target.closest("#live"))) return;
+    const [box, dot] = [one("[data-live-word]"), one("[data-live-dot]")];
+    if (!box || !dot) return;
     box.dataset.word ||= box.textContent;
     box.textContent = word || box.dataset.word;
     dot.classList.toggle("off", Boolean(word));
@@ -415,6 +428,6 @@ doc.addEventListener("focusout", (event) => {
 doc.addEventListener("htmx:before:request", (event) => {
   const source = event.detail && event.detail.ctx && event.detail.ctx.sourceElement;
   if (source && source.id === "follow" && writing()) { event.preventDefault(); return; }
-  if (!source || !["at", "ahead"].includes(source.id)) wanted = null;
+  if (!source || !["at", "ahead", "live"].includes(source.id)) wanted = null;
 });
 setUp();

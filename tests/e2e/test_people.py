@@ -159,8 +159,18 @@ def test_a_file_that_grows_is_followed_at_its_end_and_held_still_elsewhere(
     page.keyboard.press("k")
     _seq(page, new - 2)
     expect(chip).to_have_count(0)
+    lines: list[str] = []
+    page.on("request", lambda request: lines.append(request.url))
+    _import(full, f"{name}.jsonl", _lines(name, "A run that goes on", last=14))
+    expect(chip).to_contain_text("newer event")
+    _seq(page, new - 2)
     page.keyboard.press("$")
-    expect(page.locator("#view")).to_contain_text("answer 12")
+    expect(page.locator("#view")).to_contain_text("answer 14")
+    expect(page.locator("#follow")).to_contain_text("at the end")
+    _import(full, f"{name}.jsonl", _lines(name, "A run that goes on", last=16))
+    expect(page.locator("#view")).to_contain_text("answer 16")
+    # One line for the page: moving it lays no further one.
+    assert not [url for url in lines if "/live" in url]
 
 
 def test_a_page_that_lost_its_line_takes_up_where_it_was(full: str, tab: Tab) -> None:

@@ -246,15 +246,17 @@ def test_a_page_before_the_end_is_told_how_much_came_since(full: World) -> None:
     page = full.get("/t/grows/@4?tab=state")
     link = re.search(r'id="ahead" hx-get="([^"]*)"', page)
     assert link and "2 more events" in page and 'hx-sse:connect="/t/grows/live?after=6"' in page
-    assert "newer event" not in page and 'id="live"' not in page
+    assert "newer event" not in page and 'id="follow"' not in page
     pages_world.write(full, "grows", session()[6:9], after=6)
     told = full.get(unescape(link.group(1)), part="ahead")
     assert "5 more events" in told and ">3 newer events</a>" in told
     # The chip leads to the end and keeps the tab; the line stays that of the page.
-    assert 'href="/t/grows/@9?tab=state"' in told and "live?after=6" in told
+    assert 'href="/t/grows/@9?tab=state"' in told and "since=6" in told
+    # The line itself lies outside of what is swapped: no step lays another one.
+    assert "hx-sse:connect" not in told + full.get("/t/grows/@4", part="view")
     # A trajectory that has ended, and the end itself, listen to nothing of the kind.
     assert "hx-sse:connect" not in full.get("/t/mend/@5")
-    assert 'id="ahead-live"' not in full.get("/t/grows/@9")
+    assert 'id="follow"' in full.get("/t/grows/@9")
     full.get("/t/grows/@99/ahead", status=404)
 
 
