@@ -52,8 +52,10 @@ _AFTER = re.compile(
 _SCHEME = re.compile(rb"(?i:bearer|basic|digest|token|apikey) {1,2}")
 #: Escapes that are one visible character of a value at some depth of JSON.
 _ESCAPED = rb"\\{1,16}(?:u(?!00[0-2])[0-9a-fA-F]{4}|/)"
-_BARE = re.compile(rb"(?:[^\s\"'`\\,;&|<>(){}\[\]]{1,1024}+|" + _ESCAPED + rb"){1,64}+")
-_QUOTED = re.compile(rb"(?:[^'`\"\\\n]{1,1024}+|" + _ESCAPED + rb"){1,64}+")
+#: The groups are not possessive: before Python 3.11.5 a possessive group that holds alternatives
+#: matches wrongly. Their alternatives begin differently, so a failing match still ends at once.
+_BARE = re.compile(rb"(?:[^\s\"'`\\,;&|<>(){}\[\]]{1,1024}+|" + _ESCAPED + rb"){1,64}")
+_QUOTED = re.compile(rb"(?:[^'`\"\\\n]{1,1024}+|" + _ESCAPED + rb"){1,64}")
 _BEARER_AT = re.compile(rb"bearer {1,2}(?P<secret>[a-z0-9._~+/-]{16,4096}={0,2})")
 _RANDOM = re.compile(rb"(?=[^\s]{0,400}?[0-9])(?=[^\s]{0,400}?[A-Za-z])[A-Za-z0-9_./+=~:-]{16,}\Z")
 _STAND_IN = re.compile(

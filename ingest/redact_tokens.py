@@ -52,7 +52,7 @@ NUMBERED = rb" {0,8}[0-9]{1,6}(?:\\{1,16}t|\t|\xe2\x86\x92|[:|] ?| )"
 _KEY_LINES = (
     rb"(?:[A-Za-z0-9+/=]|\\{1,16}(?:[rt/]|u00[0-9a-fA-F]{2})|\\{1,16}n(?:"
     + NUMBERED
-    + rb")?){20,20000}+"
+    + rb")?){20,20000}"
 )
 #: Lines of a private key, from a place in the first of them on.
 KEY_BODY = re.compile(_KEY_LINES)
@@ -124,7 +124,7 @@ class PlaceRule:
 _BODY = (
     rb"(?P<secret>(?:\\{1,16}n[A-Za-z-]{4,20}: [A-Za-z0-9,-]{1,80}){0,4}"
     rb"(?:[A-Za-z0-9+/=]|\\{1,16}(?:[rt/]|u00[0-9a-fA-F]{2})"
-    rb"|\\{1,16}n(?: {0,8}[0-9]{1,6}(?:\\{1,16}t|\xe2\x86\x92|[:|] ?| ))?){16,20000}+)"
+    rb"|\\{1,16}n(?: {0,8}[0-9]{1,6}(?:\\{1,16}t|\xe2\x86\x92|[:|] ?| ))?){16,20000})"
 )
 PLACES: tuple[PlaceRule, ...] = (
     PlaceRule(
