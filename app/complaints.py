@@ -153,4 +153,6 @@ def _of_pattern(pattern: str) -> str:
     if words is not None:
         return words
     listed = _ALTERNATIVES.fullmatch(pattern)
-    return "one of " + ", ".join(listed[1].split("|")) if listed else "a text of another form"
+    if listed is None:
+        return "a text of another form"
+    return "one of " + ", ".join(choice for choice in listed[1].split("|") if choice)

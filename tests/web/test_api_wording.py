@@ -25,14 +25,14 @@ def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestClient]:
 
 
 SENTENCES = (
-    ("/trajectories?sort=bogus", "sort in the query is “bogus”; expected: one of title, agent"),
+    ("/trajectories?sort=bogus", "sort in the query is “bogus”; expected: one of active, updated"),
     ("/trajectories?status=x", "status in the query is “x”; expected: one of "),
     ("/trajectories?limit=abc", "expected: a whole number of up to 4 digits"),
     ("/t/x/@abc", "the boundary in the address is “abc”; expected: a whole number"),
     ("/t/x/@-1", "the boundary in the address is “-1”; expected: a whole number of at least 0"),
-    ("/t/t1?tab=bogus", "tab in the query is “bogus”; expected: one of event, state, evidence"),
+    ("/t/t1?tab=bogus", "tab in the query is “bogus”; expected: one of event, conversation"),
     ("/import/xyz", "the import's id in the address is “xyz”; expected: 32 hex digits"),
-    ("/v1/trajectories?sort=bogus", "expected: one of updated, started"),
+    ("/v1/trajectories?sort=bogus", "expected: one of active, updated"),
     ("/v1/trajectories?limit=5000", "expected: a whole number of at most 200"),
     ("/v1/trajectories/t1/record/zz", "expected: a whole number from 0, or head"),
     ("/v1/trajectories/t1/difference?a=1", "b in the query is missing; it must be given"),
