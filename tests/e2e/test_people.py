@@ -395,3 +395,38 @@ def test_a_boundary_is_sent_as_one_file_that_needs_nothing(
     assert other.locator("script").count() == 0
     other.evaluate(AXE)
     assert not _violations(other)
+
+
+def test_a_step_keeps_the_place_and_the_focus_on_a_phone(full: str, tab: Tab) -> None:
+    page = tab(f"{full}{LONG}/@700", width=390, height=844)
+    # Step, read, step: what the event says stands before the log.
+    order = page.evaluate(
+        "[...document.querySelectorAll('.c-log > .panel')]"
+        ".map(panel => [panel.id, panel.getBoundingClientRect().top])"
+    )
+    assert min(order, key=lambda pair: pair[1])[0] == "panel"
+    page.evaluate("scrollTo(0, 420)")
+    forward = page.get_by_label("Next boundary").last
+    for seq in (701, 702):
+        forward.click()
+        _seq(page, seq)
+        assert page.evaluate("scrollY") == 420
+    assert page.evaluate("document.activeElement.getAttribute('aria-label')") == "Next boundary"
+    page.keyboard.press("k")
+    _seq(page, 701)
+    assert page.evaluate("scrollY") == 420
+    # A row of the log leads to what it says, above it.
+    page.locator("#e703").click()
+    _seq(page, 703)
+    expect(page.locator("#panel")).to_be_in_viewport()
+
+
+def test_the_newest_of_a_conversation_is_in_sight(full: str, tab: Tab) -> None:
+    page = tab(f"{full}{LONG}/@700?tab=conversation")
+    expect(page.locator("#newest")).to_be_in_viewport()
+    page.keyboard.press("m")
+    expect(page).to_have_url(re.compile(r"tab=conversation"))
+    expect(page.locator("#newest")).to_be_in_viewport()
+    page.get_by_role("link", name=re.compile("what was said before")).click()
+    expect(page).to_have_url(re.compile(r"before=\d+"))
+    expect(page.locator("#view")).to_contain_text("back to")

@@ -21,7 +21,7 @@ from ingest import demo
 from tests.web import pages_world
 from tests.web.pages_world import WHO, World, assert_inert, hostile_payloads
 
-TABS = ("event", "state", "context", "operations", "budget", "evidence")
+TABS = ("event", "conversation", "state", "context", "operations", "budget", "evidence")
 LONG = "/t/demo-nightly-build"
 
 
