@@ -20,9 +20,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from app import console
-from app.remote import Piece, Remote
+from app.remote import Piece, Remote, Stretch
 from core.errors import ImportRefused, StrandlineError
-from core.limits import IMPORT_VALUE_BYTES_MAX, MIB
+from core.limits import IMPORT_BYTES_MAX, IMPORT_VALUE_BYTES_MAX, MIB
 from ingest import registry
 from ingest.base import LogImporter
 from ingest.files import OpenedFile
@@ -180,8 +180,11 @@ def _pieces(
     whole: Wire | None = None
     room = PIECE_BYTES
     while True:
-        opened.file.seek(begin)
-        data = opened.file.read(min(room, opened.size - begin))
+        length = min(room, opened.size - begin)
+        data: bytes | Stretch = Stretch(opened.file, begin, length)
+        if length <= _PIECE_BYTES_MAX:
+            opened.file.seek(begin)
+            data = opened.file.read(length)
         last = begin + len(data) >= opened.size
         at_work = not last or (how is not None and how.at_work)
         document = remote.import_piece(
@@ -206,10 +209,11 @@ def _pieces(
             return whole
         if more:
             begin, room = known, PIECE_BYTES
-        elif room >= _PIECE_BYTES_MAX:
+        elif room >= IMPORT_BYTES_MAX:
             return whole
         else:
-            room = min(2 * room, _PIECE_BYTES_MAX)
+            # A line longer than the piece: the server needs its end, to read it or to leave it out.
+            room = min(2 * room, IMPORT_BYTES_MAX)
 
 
 def _only_begun(document: Wire) -> bool:

@@ -10,6 +10,7 @@ INVARIANTS
 
 from __future__ import annotations
 
+import hashlib
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -52,10 +53,37 @@ _KINDS: dict[str, type[StrandlineError]] = {
 
 
 @dataclass(frozen=True, slots=True)
+class Stretch:
+    """Bytes of a file that are sent a chunk at a time."""
+
+    file: BinaryIO
+    start: int
+    length: int
+
+    def __len__(self) -> int:
+        return self.length
+
+    def chunks(self) -> Iterator[bytes]:
+        """They, in order."""
+        self.file.seek(self.start)
+        left = self.length
+        while left > 0 and (chunk := self.file.read(min(_CHUNK_BYTES, left))):
+            left -= len(chunk)
+            yield chunk
+
+    def digest(self) -> str:
+        """`sha256:...`"""
+        state = hashlib.sha256()
+        for chunk in self.chunks():
+            state.update(chunk)
+        return digest_text(state.digest())
+
+
+@dataclass(frozen=True, slots=True)
 class Piece:
     """Some bytes of a growing file on their way to a server."""
 
-    data: bytes
+    data: bytes | Stretch
     offset: int
     source: str | None
     """Source id, where it is known or given."""
@@ -175,7 +203,9 @@ class Remote:
         query: dict[str, Any] = {
             "name": name[-NAME_CHARS_MAX:],
             "path": path[-SOURCE_CHARS_MAX:],
-            "digest": digest_text(sha256(piece.data)),
+            "digest": piece.data.digest()
+            if isinstance(piece.data, Stretch)
+            else digest_text(sha256(piece.data)),
             "offset": str(piece.offset),
             "following": str(piece.following).lower(),
             "at_work": str(piece.at_work).lower(),
@@ -187,8 +217,11 @@ class Remote:
             answer = self._http.post(
                 links.api_imports(),
                 params=query,
-                content=piece.data,
-                headers={"Content-Type": "application/octet-stream"},
+                content=piece.data.chunks() if isinstance(piece.data, Stretch) else piece.data,
+                headers={
+                    "Content-Type": "application/octet-stream",
+                    "Content-Length": str(len(piece.data)),
+                },
             )
         report = self._report(_answer(answer), len(piece.data), lambda *_: None)
         return {**report, "path": name}

@@ -25,7 +25,8 @@ APPEND_BODY_BYTES_MAX = 8 * MIB
 BLOB_BYTES_MAX = 64 * MIB
 #: One uploaded import (streamed to disk, never held).
 IMPORT_BYTES_MAX = 512 * MIB
-#: One value (a line of a log format, a whole document) an importer will hold in memory.
+#: One value (a line of a log format, a whole document) an importer will hold in memory. A longer
+#: line of a log is left out, with its size and digest in its place; the log goes on.
 IMPORT_VALUE_BYTES_MAX = 64 * MIB
 #: JSON values of one imported document: decoded, each takes about 90 bytes.
 IMPORT_DOCUMENT_VALUES_MAX = 4_000_000
@@ -36,6 +37,9 @@ IMPORT_DOCUMENT_EVENTS_MAX = 50_000
 #: 40 MB; 4,000 lines become about as many events. A longer line is a segment of its own.
 LOG_SEGMENT_BYTES_MAX = 4 * MIB
 LOG_SEGMENT_LINES_MAX = 4_000
+#: Objects that lie in lists of one line, and of the lines of one segment together: each may become
+#: an event or two, and those of a segment are held until they are durable, some 8 KB each.
+LOG_OBJECTS_MAX = 20_000
 #: Files in one import request of the API, and entries read from one folder by the command.
 IMPORT_FILES_MAX = 10_000
 #: Files dropped on the Import page at once: their reports make one page. A folder of more goes in

@@ -258,6 +258,8 @@ class Line:
     """The decoded object; None where the line could not be read."""
     why: str = ""
     """Why it could not be read."""
+    kept: bool = True
+    """False: it is too long; `data` says so in its place, and its bytes are not kept."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -111,16 +111,13 @@ def recognise_foreign_bytes(head: bytes, *, first_line_only: bool = False) -> No
         )
 
 
-def refuse_long_lines(
-    file: BinaryIO, size: int, progress: Callable[[int], None], *, start: int = 0, line: int = 1
-) -> None:
+def refuse_long_lines(file: BinaryIO, size: int, progress: Callable[[int], None]) -> None:
     """ImportRefused if one line is longer than IMPORT_VALUE_BYTES_MAX; holds one chunk at a time.
 
-    `progress` gets the bytes read so far. Byte `start` lies in line number `line`. The file is
-    left at its start.
+    `progress` gets the bytes read so far. The file is left at its start.
     """
-    file.seek(start)
-    length, done = 0, start
+    file.seek(0)
+    length, done, line = 0, 0, 1
     long_line = 0
     while done < size and (chunk := file.read(min(_CHUNK_BYTES, size - done))):
         done += len(chunk)

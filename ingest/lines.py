@@ -2,19 +2,22 @@
 
 INVARIANTS
 1. A segment holds whole lines and at least one; memory is bounded by the longest line that is
-   read, not by the file.
+   read, not by the file. Of a longer one only its length and digest are taken.
 2. A last line that has no end and is not a whole JSON object is never part of a segment.
 3. A line that cannot be read is given with its number and the reason; it stops nothing.
 """
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass
 from typing import Any, BinaryIO
 
-from core.errors import ImportRefused, InvalidInput
+from core.canonical import canonical
+from core.errors import InvalidInput
 from core.limits import (
     IMPORT_VALUE_BYTES_MAX,
+    LOG_OBJECTS_MAX,
     LOG_SEGMENT_BYTES_MAX,
     LOG_SEGMENT_LINES_MAX,
 )
@@ -24,8 +27,44 @@ from ingest.base import Line
 
 _BOM = b"\xef\xbb\xbf"
 _CHUNK_BYTES = 256 * 1024
+#: A line longer than this is measured before it is held.
+_LOOK_BYTES = min(LOG_SEGMENT_BYTES_MAX, IMPORT_VALUE_BYTES_MAX)
 _DECODER = StrictDecoder(big_integers_as_text=True)
 _FIRST, _LAST = "\ud800", "\udfff"
+
+
+@dataclass(frozen=True, slots=True)
+class LongLine:
+    """A whole line that is longer than is read."""
+
+    length: int
+    """Bytes, with its end."""
+    digest: str
+    """`sha256:...` of them."""
+
+    def stand_in(self, number: int, start: int) -> bytes:
+        """The line that is kept in its place: line `number` of the source, from byte `start`."""
+        said = {
+            "left_out": "a line of the source that is longer than is read",
+            "line": number,
+            "first_byte": start,
+            "bytes": self.length,
+            "digest": self.digest,
+        }
+        return canonical(said) + b"\n"
+
+
+def stood_in(data: bytes) -> Line:
+    """The line that such a stand-in is, with what it says."""
+    said = loads(data)
+    first, length = said["first_byte"], said["bytes"]
+    why = (
+        f"it is {length:,} bytes long, and at most {IMPORT_VALUE_BYTES_MAX:,} (64 MiB) of one line "
+        f"are read: its bytes ({first} up to {first + length} of the source, {said['digest']}) are "
+        "not kept"
+    )
+    text = data.removesuffix(b"\n")
+    return Line(said["line"], 0, len(text), text, None, why, kept=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,27 +77,26 @@ class Piece:
     """Whether further whole lines follow."""
     unfinished: int
     """Bytes of a last line that is not whole; 0 where `more`."""
+    long: LongLine | None = None
+    """Instead of `data`: a line that is too long to be read."""
 
 
 def next_piece(file: BinaryIO, start: int, end: int) -> Piece:
     """The whole lines from byte `start` on, at most one segment of them; the file ends at `end`.
 
-    Raises ImportRefused for a line longer than IMPORT_VALUE_BYTES_MAX.
+    A line longer than IMPORT_VALUE_BYTES_MAX is a piece of its own.
     """
     file.seek(start)
-    held, newlines = bytearray(), 0
+    held, newlines, looked = bytearray(), 0, False
     while len(held) < end - start:
         enough = len(held) > LOG_SEGMENT_BYTES_MAX or newlines >= LOG_SEGMENT_LINES_MAX
         if newlines and enough:
             break
-        if not newlines and len(held) > IMPORT_VALUE_BYTES_MAX:
-            raise ImportRefused(
-                f"a line from byte {start} on is longer than {IMPORT_VALUE_BYTES_MAX:,} bytes "
-                "(64 MiB), which is the most that is read",
-                where=f"byte {start}",
-                offset=start,
-                reason="too_large",
-            )
+        if not newlines and not looked and len(held) > _LOOK_BYTES:
+            looked = True
+            if (long := _long_piece(file, start, end)) is not None:
+                return long
+            file.seek(start + len(held))
         chunk = file.read(min(_CHUNK_BYTES, end - start - len(held)))
         if not chunk:
             return _last_piece(held)  # It became shorter meanwhile: what is there is read.
@@ -68,6 +106,23 @@ def next_piece(file: BinaryIO, start: int, end: int) -> Piece:
         return _last_piece(held)
     whole = _cut(held)
     return Piece(bytes(held[:whole]), True, 0)
+
+
+def _long_piece(file: BinaryIO, start: int, end: int) -> Piece | None:
+    """The line from byte `start` on, looked at a chunk at a time; None where it is read."""
+    file.seek(start)
+    length, digest = 0, hashlib.sha256()
+    while chunk := file.read(min(_CHUNK_BYTES, end - start - length)):
+        newline = chunk.find(b"\n")
+        part = chunk if newline < 0 else chunk[: newline + 1]
+        digest.update(part)
+        length += len(part)
+        if newline >= 0:
+            if length - 1 <= IMPORT_VALUE_BYTES_MAX:
+                return None
+            line = LongLine(length, "sha256:" + digest.hexdigest())
+            return Piece(b"", start + length < end, 0, line)
+    return Piece(b"", False, length) if length > IMPORT_VALUE_BYTES_MAX else None
 
 
 def _last_piece(held: bytearray) -> Piece:
@@ -142,7 +197,32 @@ def decode(text: bytes) -> tuple[dict[str, Any] | None, str, bool]:
         return None, str(error).removeprefix("line 1, "), False
     if not isinstance(value, dict):
         return None, "it is JSON, but no object", False
+    if text.count(b"{") > LOG_OBJECTS_MAX and (found := objects(value)) > LOG_OBJECTS_MAX:
+        return (
+            None,
+            f"it holds {found:,} objects in lists; at most {LOG_OBJECTS_MAX:,} are read",
+            False,
+        )
     return value, "", repaired
+
+
+def objects(value: Any) -> int:
+    """Objects that lie in a list, anywhere in a JSON value of bounded depth."""
+    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    held = sum(isinstance(one, dict) for one in value) if isinstance(value, list) else 0
+    return held + sum(objects(one) for one in inner if isinstance(one, dict | list))
+
+
+def fitting(found: tuple[Line, ...]) -> int:
+    """How many of these lines, at least one, hold no more than LOG_OBJECTS_MAX objects in lists."""
+    room = LOG_OBJECTS_MAX
+    if sum(line.data.count(b"{") for line in found) <= room:
+        return len(found)
+    for number, line in enumerate(found):
+        room -= objects(line.value) if line.value is not None else 0
+        if room < 0 and number:
+            return number
+    return len(found)
 
 
 def _without_halves(value: Any) -> Any:
@@ -168,6 +248,8 @@ def first_line(file: BinaryIO, end: int) -> bytes | None:
                 break
             head += chunk
         newline = head.find(b"\n")
+        if newline < 0 and len(head) >= IMPORT_VALUE_BYTES_MAX:
+            return None  # Too long to be read: it tells nothing.
         line = bytes(head[: newline if newline >= 0 else len(head)])
         if line.strip():
             whole = newline >= 0 or decode(line.removeprefix(_BOM))[0] is not None

@@ -26,7 +26,7 @@ from typing import BinaryIO
 
 import msgspec
 
-from core.canonical import canonical, digest_text, sha256
+from core.canonical import canonical, digest_raw, digest_text, sha256
 from core.errors import (
     HeadMoved,
     ImportRefused,
@@ -35,7 +35,7 @@ from core.errors import (
     StrandlineError,
 )
 from core.events.prepare import prepare
-from core.limits import IMPORT_VALUE_BYTES_MAX
+from core.limits import MIB
 from ingest import document, faults, lines, redact
 from ingest.base import (
     BuiltEvent,
@@ -63,7 +63,9 @@ _EDGE_SEGMENTS = 2
 #: Runs kept in memory between readings, so that a growing source is not derived again each time.
 _RUNS_KEPT_MAX = 16
 #: A source longer than this is not derived again to find the line that an importer failed on.
-_FAULT_BYTES_MAX = 64 * 1024 * 1024
+_FAULT_BYTES_MAX = 64 * MIB
+#: Bytes of a changed line that are offered where the line itself was too long to be kept.
+_SHOWN_BYTES = 4096
 
 #: Prefix of a state key: the digest of a companion file, or nothing where there was none.
 _COMPANION = "companion"
@@ -119,6 +121,15 @@ class LogSource:
         self.file.seek(start - self.offset)
         return self.file.read(length)
 
+    def digest(self, start: int, length: int) -> bytes:
+        """SHA-256 of bytes of the source, a chunk at a time."""
+        self.file.seek(start - self.offset)
+        state = hashlib.sha256()
+        while length > 0 and (chunk := self.file.read(min(MIB, length))):
+            state.update(chunk)
+            length -= len(chunk)
+        return state.digest()
+
 
 @dataclass(slots=True)
 class Reading:
@@ -146,6 +157,8 @@ class Reading:
     last: dict[str, BuiltEvent] = field(default_factory=dict)
     raw: dict[int, bytes] = field(default_factory=dict)
     """Segment -> SHA-256 of its bytes as they stand in the file."""
+    left_out: dict[int, str] = field(default_factory=dict)
+    """Segment -> digest of its bytes in the file, where these are one line too long to be kept."""
     bad: list[Refusal] = field(default_factory=list)
     bad_count: int = 0
     repaired: int = 0
@@ -163,13 +176,22 @@ class Reading:
         key = SourceKey(self.importer.name, self.importer.version, self.source_id)
         return key.trajectory_id
 
-    def feed(self, data: bytes, found: tuple[Line, ...], blob: str, mark: str) -> tuple[Grown, ...]:
-        """Derive one segment."""
+    def feed(
+        self,
+        data: bytes,
+        found: tuple[Line, ...],
+        blob: str,
+        mark: str,
+        *,
+        length: int | None = None,
+    ) -> tuple[Grown, ...]:
+        """Derive one segment; `length`: of it in the source, where `data` stands in for it."""
         segment = LogSegment(len(self.segments), blob, len(data), self.position, found)
         grown = self.run.feed(segment)
         self.marks.append(mark)
-        self.segments += (SourceSegment(blob, len(data), len(found)),)
-        self.position += len(data)
+        length = len(data) if length is None else length
+        self.segments += (SourceSegment(blob, length, len(found)),)
+        self.position += length
         self.newlines += data.count(b"\n")
         self.items += len(found)
         self.hash.update(data)
@@ -188,6 +210,12 @@ class Reading:
                 self.last[one.trajectory_id] = one.events[-1]
         return grown
 
+    def again(self, data: bytes, part: SourceSegment, mark: str) -> tuple[Grown, ...]:
+        """Derive the next segment of those that are known, from its kept bytes."""
+        if len(self.segments) in self.left_out:
+            return self.feed(data, (lines.stood_in(data),), part.blob, mark, length=part.length)
+        return self.feed(data, self.lines_of(data), part.blob, mark)
+
     def lines_of(self, data: bytes) -> tuple[Line, ...]:
         """The lines of the next segment."""
         found, repaired = lines.read_lines(data, self.newlines + 1, begins=self.position == 0)
@@ -196,6 +224,8 @@ class Reading:
 
 
 def _bad_line(line: Line) -> Refusal:
+    if not line.kept:
+        return Refusal(f"line {line.number}", line.why, line=line.number)
     return Refusal(
         where=f"line {line.number}",
         why=f"it is kept as it is, and could not be read: {line.why}",
@@ -308,7 +338,6 @@ class Logs:
             row = self._row(importer, source_id)
         source.notes.clear()
         if row is None and not source.offset:
-            self._refuse_long(source, 0, 1)
             row = self._known_elsewhere(source, importer, source_id)
         elif row is not None and not source.rotates:
             self._name_others(source, importer, row.state.get(_SESSION), row.source_id)
@@ -376,7 +405,10 @@ class Logs:
         where = source.where if row is None else row.state.get(_WHERE, source.where)
         state[_WHERE] = where
         run = importer.start(source_id, where, companion)
-        return Reading(importer, source_id, source.report.path, run, state)
+        reading = Reading(importer, source_id, source.report.path, run, state)
+        if row is not None:
+            reading.left_out = left_out_of(row)
+        return reading
 
     def rederive(self, row: ImportSource, importer: LogImporter, report: Report) -> Reading:
         """The source of an older version's row, derived from its kept originals by this importer.
@@ -403,7 +435,7 @@ class Logs:
         before: dict[str, int] = {}
         for index, (part, mark) in enumerate(zip(row.segments, marks_of(row), strict=True)):
             data = self.blobs.read(self.tenant, part.blob)
-            grown = reading.feed(data, reading.lines_of(data), part.blob, mark)
+            grown = reading.again(data, part, mark)
             if index < stored:
                 self._complete(reading, grown, heads)
                 reading.committed = len(reading.segments)
@@ -483,13 +515,17 @@ class Logs:
 
     def _same_bytes(self, source: LogSource, importer: LogImporter) -> ImportSource | None:
         """The source that holds these very bytes."""
-        state, at = hashlib.sha256(), 0
+        state, at, number = hashlib.sha256(), 0, 1
         while at < source.size:
             piece = lines.next_piece(source.file, at, source.size)
+            if piece.long is not None:
+                state.update(piece.long.stand_in(number, at))
+                at, number = at + piece.long.length, number + 1
+                continue
             if not piece.data:
                 break
             state.update(redact.redact(piece.data, self.rules)[0])
-            at += len(piece.data)
+            at, number = at + len(piece.data), number + piece.data.count(b"\n")
         digest = "sha256:" + state.hexdigest()
         found = self.store.import_by_reading(self.tenant, importer.name, digest)
         return found if found is not None and found.version == importer.version else None
@@ -508,7 +544,7 @@ class Logs:
             heads: dict[str, int] = {}
             for part, mark in zip(row.segments, marks_of(row), strict=True):
                 data = self.blobs.read(self.tenant, part.blob)
-                grown = reading.feed(data, reading.lines_of(data), part.blob, mark)
+                grown = reading.again(data, part, mark)
                 self._complete(reading, grown, heads)
                 source.progress(reading.position, max(source.size, reading.position), 0)
             self._check(reading)
@@ -537,10 +573,18 @@ class Logs:
         """Where the source differs from what is known of `row`, as far as both go: segment, its
         first byte, bytes of it that were not compared, and the bytes after; None: nowhere."""
         at = 0
+        left_out = left_out_of(row)
         for index, (part, mark) in enumerate(zip(row.segments, marks_of(row), strict=True)):
             start, at = at, at + part.length
             if start >= source.size:
                 break
+            if index in left_out:
+                # Of a part of it nothing can be said: its bytes were not kept.
+                if start < source.offset or at > source.size:
+                    continue
+                if digest_text(source.digest(start, part.length)) != left_out[index]:
+                    return index, start, 0, source.read(start, _SHOWN_BYTES)
+                continue
             if at <= source.offset or (edges and 0 < index < len(row.segments) - _EDGE_SEGMENTS):
                 continue
             skip = max(0, source.offset - start)
@@ -562,7 +606,7 @@ class Logs:
         at = sum(part.length for part in reading.segments[: reading.committed])
         for index in range(reading.committed, len(reading.segments)):
             length = reading.segments[index].length
-            if at < source.offset or sha256(source.read(at, length)) != reading.raw[index]:
+            if at < source.offset or source.digest(at, length) != reading.raw[index]:
                 return False
             at += length
         return True
@@ -628,11 +672,16 @@ class Logs:
     def _grow(self, source: LogSource, reading: Reading) -> None:
         """Read on from where the reading stands to the end of the source."""
         report, size = source.report, source.size
-        if reading.position:
-            self._refuse_long(source, reading.position, reading.newlines + 1)
         while True:
             start = reading.position
             piece = lines.next_piece(source.file, start - source.offset, size - source.offset)
+            if piece.long is not None:
+                held = 0
+                self._leave_out(reading, piece.long)
+                source.progress(reading.position, size, sum(reading.counts.values()))
+                if not piece.more:
+                    break
+                continue
             raw, data, found, held = self._whole(source, reading, piece)
             if not data:
                 break
@@ -646,23 +695,24 @@ class Logs:
             reading.raw[len(reading.segments) - 1] = sha256(raw)
             self._store(reading, grown, data)
             source.progress(reading.position, size, sum(reading.counts.values()))
-            if not piece.more:
+            if not piece.more and reading.position == start + len(piece.data):
+                break
+            if not piece.more and held:
                 break
         report.bytes_read = reading.position - source.offset
         report.waiting_bytes = piece.unfinished
         report.waiting_lines = held + (1 if piece.unfinished else 0)
 
-    @staticmethod
-    def _refuse_long(source: LogSource, start: int, line: int) -> None:
-        """ImportRefused, before anything is stored, where a line is longer than is read."""
-        if source.size - start > IMPORT_VALUE_BYTES_MAX:
-            document.refuse_long_lines(
-                source.file,
-                source.size - source.offset,
-                lambda done: source.progress(done, source.size, 0),
-                start=start - source.offset,
-                line=line,
-            )
+    def _leave_out(self, reading: Reading, line: lines.LongLine) -> None:
+        """Derive and store what stands in for a line that is too long."""
+        data = line.stand_in(reading.newlines + 1, reading.position)
+        index = len(reading.segments)
+        reading.left_out[index] = line.digest
+        reading.raw[index] = digest_raw(line.digest)
+        found = (lines.stood_in(data),)
+        blob = digest_text(sha256(data))
+        grown = reading.feed(data, found, blob, self.rules.mark, length=line.length)
+        self._store(reading, grown, data)
 
     def _whole(
         self, source: LogSource, reading: Reading, piece: lines.Piece
@@ -671,8 +721,14 @@ class Logs:
         raw = piece.data
         data, hidden = redact.redact(raw, self.rules)
         found = reading.lines_of(data)
+        fits = lines.fitting(found)
+        if fits < len(found):
+            # The others are read next, as a segment of their own.
+            keep = found[fits].start
+            raw, data, found = raw[:keep], data[:keep], found[:fits]
+            hidden = [one for one in hidden if one.end <= keep]
         held = 0
-        if found and (piece.more or source.at_work):
+        if found and (piece.more or source.at_work) and fits == len(found):
             held = min(reading.importer.waiting(found), len(found))
         if piece.more and held == len(found):
             held = 0  # One reply longer than a segment: its parts are stated apart.
@@ -752,9 +808,9 @@ class Logs:
         importer = reading.importer
         run = importer.start(reading.source_id, reading.state[_WHERE], companion)
         again = Reading(importer, reading.source_id, reading.name, run)
+        again.left_out = reading.left_out
         for part in reading.segments:
-            known = self.blobs.read(self.tenant, part.blob)
-            again.feed(known, again.lines_of(known), part.blob, "")
+            again.again(self.blobs.read(self.tenant, part.blob), part, "")
         for line in pieces:
             try:
                 again.feed(line, again.lines_of(line), digest_text(sha256(line)), "")
@@ -785,11 +841,10 @@ class Logs:
         )
         reading = self._begin(source, importer, row.state["source"], row)
         for part, mark in zip(row.segments[:index], marks, strict=False):
-            before = self.blobs.read(self.tenant, part.blob)
-            reading.feed(before, reading.lines_of(before), part.blob, mark)
+            reading.again(self.blobs.read(self.tenant, part.blob), part, mark)
         line = reading.newlines + 1 + kept.count(b"\n", 0, differs)
         name = row.trajectory_id
-        self._keep_incident(reading, kept, digest_text(sha256(offered)))
+        self._keep_incident(reading, row.segments[index], kept, digest_text(sha256(offered)))
         head = self.store.head(self.tenant, name)
         source.report.trajectories[:] = [
             TrajectoryReport(
@@ -810,10 +865,12 @@ class Logs:
             trajectory_id=name,
         )
 
-    def _keep_incident(self, reading: Reading, kept: bytes, offered: str) -> None:
+    def _keep_incident(
+        self, reading: Reading, part: SourceSegment, kept: bytes, offered: str
+    ) -> None:
         """Offer the store an event of the changed segment: its refusal keeps the incident."""
-        blob = digest_text(sha256(kept))
-        for one in reading.feed(kept, reading.lines_of(kept), blob, ""):
+        blob = part.blob
+        for one in reading.again(kept, part, ""):
             for built in one.events[:1]:
                 changed = msgspec.structs.replace(
                     built.event,
@@ -905,12 +962,21 @@ def tally_of(row: ImportSource) -> Tally:
     return Tally(Counter(known), hidden)
 
 
+def left_out_of(row: ImportSource) -> dict[int, str]:
+    """Segments whose bytes were too long to be kept, with the digest of these."""
+    known = msgspec.json.decode(row.state.get("left_out", "{}"), type=dict[str, str])
+    return {int(index): digest for index, digest in known.items()}
+
+
 def _remembered(reading: Reading) -> dict[str, str]:
     """What the source row holds besides the segments."""
     named = {"source": reading.source_id, "first": reading.first}
     subs = sorted(sub for sub in reading.subs if sub is not None)
     if subs:
         named["subs"] = msgspec.json.encode(subs).decode()
+    if reading.left_out:
+        left_out = {str(index): digest for index, digest in sorted(reading.left_out.items())}
+        named["left_out"] = msgspec.json.encode(left_out).decode()
     return named | redaction_state(reading.marks, reading.tally)
 
 

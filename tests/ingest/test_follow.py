@@ -549,6 +549,28 @@ def test_what_a_server_has_is_not_sent_again(
         remote.close()
 
 
+def test_a_server_is_sent_a_line_that_is_too_long_and_leaves_it_out(tmp_path: Path) -> None:
+    path, data = tmp_path / "a.say.jsonl", tmp_path / "theirs"
+    with path.open("wb") as file:
+        file.write(b'{"say":"1"}\n{"say":"')
+        for _ in range(70):
+            file.write(b"x" * 2**20)
+        file.write(b'"}\n{"say":"3"}\n')
+    with running("serve", "--port", "0", data=data) as child:
+        until(lambda: "url" in _described(data), child)
+        described = _described(data)
+        remote = Counting(described["url"], described["token"])
+        memory = following.Memory()
+        (found,) = walk(path)
+        assert isinstance(found, OpenedFile)
+        with found.file:
+            told = Served(remote).follow(found, How(None, False, False), memory)
+        assert (told["outcome"], told["known_bytes"]) == ("imported", path.stat().st_size)
+        assert [row["line"] for row in told["refused"]] == [2]
+        assert told["trajectories"][0]["events"] == 4
+        remote.close()
+
+
 def _described(data: Path) -> dict[str, Any]:
     try:
         found: dict[str, Any] = json.loads((data / "strandline.lock").read_text())

@@ -649,7 +649,7 @@ def test_many_small_lines_take_memory_for_a_segment_not_for_the_file(tmp_path: P
     assert large[1] < small[1] + 24, (small, large)
 
 
-def test_a_line_beyond_the_bound_is_refused_by_number_and_size_in_flat_memory(
+def test_a_line_beyond_the_bound_is_left_out_with_number_and_size_in_flat_memory(
     tmp_path: Path,
 ) -> None:
     path = tmp_path / "long.say.jsonl"
@@ -659,8 +659,10 @@ def test_a_line_beyond_the_bound_is_refused_by_number_and_size_in_flat_memory(
             file.write(b"x" * MIB)
         file.write(b'"}\n{"say":"three"}\n')
     outcome, mib, events, why = _measured(tmp_path, path)
-    assert (outcome, events) == ("refused", 0)
-    assert why.startswith(f"line 2 is {80 * MIB + 10:,} bytes long")
+    assert (outcome, events) == ("imported", 4)
+    assert why.startswith(f"it is {80 * MIB + 11:,} bytes long, and at most 67,108,864 (64 MiB)")
+    assert "its bytes (14 up to 83886105 of the source, sha256:" in why
+    assert why.endswith("are not kept")
     assert mib < 40
 
 
