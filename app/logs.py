@@ -7,6 +7,7 @@ that looks like a word.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import re
 import sys
@@ -65,7 +66,7 @@ def configure(
     structlog.configure(
         processors=[*shared, renderer],
         wrapper_class=structlog.make_filtering_bound_logger(_level),
-        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+        logger_factory=_lines,
         cache_logger_on_first_use=False,
     )
     handler = logging.StreamHandler(sys.stderr)
@@ -128,3 +129,22 @@ def _plain(value: Any) -> Any:
 
 def _json(value: Any, **_: Any) -> str:
     return orjson.dumps(value, default=str).decode("utf-8", "replace")
+
+
+class _Lines:
+    """Prints lines; one that cannot be written (its disk is full, nobody reads) is lost, and never
+    the request that it tells of."""
+
+    def __init__(self) -> None:
+        self._inner = structlog.PrintLogger(sys.stderr)
+
+    def msg(self, message: str) -> None:
+        """One line."""
+        with contextlib.suppress(OSError, ValueError):
+            self._inner.msg(message)
+
+    log = debug = info = warning = warn = error = critical = exception = fatal = failure = err = msg
+
+
+def _lines(*_: object) -> _Lines:
+    return _Lines()
