@@ -117,6 +117,11 @@ class BoundedHttp(HttpToolsProtocol):
         self._head_timer.cancel()
         super().on_headers_complete()
 
+    def send_400_response(self, msg: str) -> None:
+        """What is no HTTP is answered as every other refusal is."""
+        if not self.transport.is_closing():
+            self._close(*_NO_HTTP)
+
     def _head_late(self) -> None:
         if self._in_head and not self.transport.is_closing():
             self._close(b"408 Request Timeout")
@@ -166,6 +171,11 @@ class BoundedHttp(HttpToolsProtocol):
         self.transport.close()
 
 
+_NO_HTTP = (
+    b"400 Bad Request",
+    b"content-type: application/problem+json\r\ncache-control: no-store\r\n",
+    orjson.dumps(errors.problem("bad_request", "this is no HTTP request that can be read", "")),
+)
 _TURNED_AWAY = (
     b"503 Service Unavailable",
     b"content-type: application/problem+json\r\nretry-after: 1\r\ncache-control: no-store\r\n",

@@ -134,7 +134,9 @@ def test_what_is_not_http_is_refused(server: Serving, text: bytes) -> None:
         connection.settimeout(5)
         connection.sendall(text)
         connection.shutdown(socket.SHUT_WR)
-        assert b" 200 " not in rest(connection)
+        answer = rest(connection)
+        assert answer.startswith(b"HTTP/1.1 400 ")
+        assert b"application/problem+json" in answer and b'"bad_request"' in answer
 
 
 def test_a_client_that_leaves_in_the_middle_changes_nothing(server: Serving) -> None:
