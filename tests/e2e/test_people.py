@@ -195,6 +195,8 @@ def test_a_page_that_lost_its_line_takes_up_where_it_was(full: str, tab: Tab) ->
 
 def test_a_list_says_that_it_has_grown_old_and_is_read_again(full: str, tab: Tab) -> None:
     page = tab(full + "/trajectories")
+    with page.expect_response(lambda answer: "/trajectories/live" in answer.url):
+        page.reload()
     expect(page.locator("#newer button")).to_have_count(0)
     with _client(full) as client:
         create(client, "quite-new")  # type: ignore[arg-type]
