@@ -487,12 +487,7 @@ def withdraw(
     json: Json = False,
 ) -> None:
     """Withdraw a trajectory: it leaves lists and search, and its page stays."""
-    from app import acting
-    from core.ids import trajectory_id
-
-    with _backend(data, server, write=True, create=False) as backend:
-        made = acting.act(backend, trajectory_id(name), "withdraw", {}, reason=reason)
-    acting.said(made, json=json)
+    _with_reason("withdraw", name, reason, data, server, json=json)
 
 
 @app.command(epilog=console.epilog())
@@ -505,11 +500,18 @@ def reinstate(
     json: Json = False,
 ) -> None:
     """Bring a withdrawn trajectory back."""
+    _with_reason("reinstate", name, reason, data, server, json=json)
+
+
+def _with_reason(
+    kind: str, name: str, reason: str, data: Path | None, server: str | None, *, json: bool
+) -> None:
+    """Record an act about a trajectory that takes no more than a reason, and say it."""
     from app import acting
     from core.ids import trajectory_id
 
     with _backend(data, server, write=True, create=False) as backend:
-        made = acting.act(backend, trajectory_id(name), "reinstate", {}, reason=reason)
+        made = acting.act(backend, trajectory_id(name), kind, {}, reason=reason)
     acting.said(made, json=json)
 
 

@@ -7,7 +7,6 @@ that looks like a word.
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import re
 import sys
@@ -133,15 +132,22 @@ def _json(value: Any, **_: Any) -> str:
 
 class _Lines:
     """Prints lines; one that cannot be written (its disk is full, nobody reads) is lost, and never
-    the request that it tells of."""
+    the request that it tells of. The next that can be written is preceded by how many were."""
+
+    lost = 0
 
     def __init__(self) -> None:
         self._inner = structlog.PrintLogger(sys.stderr)
 
     def msg(self, message: str) -> None:
         """One line."""
-        with contextlib.suppress(OSError, ValueError):
+        try:
+            if _Lines.lost:
+                self._inner.msg(f'{{"event":"log lines could not be written: {_Lines.lost}"}}')
+                _Lines.lost = 0
             self._inner.msg(message)
+        except (OSError, ValueError):
+            _Lines.lost += 1
 
     log = debug = info = warning = warn = error = critical = exception = fatal = failure = err = msg
 

@@ -143,7 +143,7 @@ def catch_up(client: TestClient) -> None:
 
 
 def test_a_tree_comes_with_what_it_adds_up_to(client: TestClient) -> None:
-    create(client, "root")
+    create(client, "top")
     answer = client.post(
         "/v1/trajectories",
         json={
@@ -152,7 +152,7 @@ def test_a_tree_comes_with_what_it_adds_up_to(client: TestClient) -> None:
             "standing": "reported",
             "task": {
                 "title": "a part",
-                "parent": {"trajectory_id": "root", "operation_id": "op-1"},
+                "parent": {"trajectory_id": "top", "operation_id": "op-1"},
             },
         },
     )
@@ -161,8 +161,8 @@ def test_a_tree_comes_with_what_it_adds_up_to(client: TestClient) -> None:
     found = client.get("/v1/trajectories/child/tree").json()
     assert (found["here"], found["missing_parent"], found["cut"]) == ("child", None, [])
     root, child = found["nodes"]
-    assert (root["trajectory_id"], root["depth"], root["children"]) == ("root", 0, 1)
-    assert (child["trajectory_id"], child["depth"], child["parent_id"]) == ("child", 1, "root")
+    assert (root["trajectory_id"], root["depth"], root["children"]) == ("top", 0, 1)
+    assert (child["trajectory_id"], child["depth"], child["parent_id"]) == ("child", 1, "top")
     assert child["parent_operation"] == "op-1"
     assert root["rolled"]["trajectories"] == 2
     assert root["rolled"]["tokens"]["input"] is None
@@ -170,7 +170,7 @@ def test_a_tree_comes_with_what_it_adds_up_to(client: TestClient) -> None:
     assert found["source"]["kind"] == "projection"
     made(act(client, "withdraw", {}, "child", reason="it never ran"))
     catch_up(client)
-    found = client.get("/v1/trajectories/root/tree").json()
+    found = client.get("/v1/trajectories/top/tree").json()
     assert found["left_out"] == ["child"] and len(found["nodes"]) == 2
     assert found["nodes"][0]["rolled"]["left_out"] == 1
     assert found["nodes"][0]["rolled"]["trajectories"] == 1
